@@ -5,7 +5,7 @@ import sys
 
 from xferlib.errors import XferError
 
-NAMES = ("cpu", "exact", "kernels", "overlap")
+NAMES = ("exact", "kernels", "overlap")
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {'|'.join(NAMES)} [arguments]")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench import describe_machine, print_heading, progress
-from xferlib._cli.main import align
+from xferlib._cli.bench import describe_machine, print_heading
+from xferlib._cli.main import align, progress
 from xferlib.errors import UnsupportedError
 from xferlib.kernels import elementwise
 

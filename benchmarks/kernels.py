@@ -18,8 +18,8 @@ import numpy as np
 
 import xferlib as xl
 from benchmarks.pictures import drawing
-from xferlib._cli.bench import Peers, describe_machine, find_peers, print_heading, progress
-from xferlib._cli.main import align, has_module, output_file, picture_file, require
+from xferlib._cli.bench import Peers, describe_machine, find_peers, print_heading
+from xferlib._cli.main import align, has_module, output_file, picture_file, progress, require
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16

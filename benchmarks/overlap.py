@@ -18,8 +18,8 @@ import numpy as np
 import xferlib as xl
 from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
 from benchmarks.pictures import INK, drawing
-from xferlib._cli.bench import describe_machine, print_heading, progress, size_text
-from xferlib._cli.main import align, output_file, parse_size, require
+from xferlib._cli.bench import describe_machine, print_heading, size_text
+from xferlib._cli.main import align, output_file, parse_size, progress, require
 
 _GIB = 1 << 30
 _MIB = 1 << 20

@@ -161,8 +161,8 @@ class DirectBackend(FakeBackend):
     def _launch(self, kernel: int, blocks: int, *rest: Any) -> None:
         *_, handle, arguments, _extra = rest
         assert kernel == _GATHER
-        dst, table, starts = (_WORD.from_address(arguments[number]).value for number in range(3))
-        self._enqueue_gather(dst, table, starts, blocks, self._on(handle))
+        dst, table, starts, first = (_WORD.from_address(arguments[number]).value for number in range(4))
+        self._enqueue_gather(dst, table, starts, first, blocks, self._on(handle))
 
     # --- the kernel that puts arrays in a row
 
@@ -181,11 +181,13 @@ class DirectBackend(FakeBackend):
         if kernel.kernel is not None:
             super().launch(kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes)
             return
-        dst, table, starts = (_WORD.from_address(_WORD.from_address(params + 8 * at).value).value for at in range(3))
-        self._enqueue_gather(dst, table, starts, grid[0], stream)
+        numbers = (_WORD.from_address(_WORD.from_address(params + 8 * at).value).value for at in range(4))
+        dst, table, starts, first = numbers
+        self._enqueue_gather(dst, table, starts, first, grid[0], stream)
 
-    def _enqueue_gather(self, dst: int, table: int, starts: int, tiles: int, stream: RawStream) -> None:
+    def _enqueue_gather(self, dst: int, table: int, starts: int, first: int, tiles: int, stream: RawStream) -> None:
         machine, on = self.machine, _stream(stream)
+        starts += 8 * first
         numbers = np.frombuffer(_bytes(machine.real(starts), 8 * (tiles + 1)), np.int64)
         count = int(numbers[-1]) + 1
 
@@ -199,18 +201,20 @@ class DirectBackend(FakeBackend):
             assert (read(), numbers.tolist()) == (pieces, firsts), (
                 "the table was written while the kernel might read it"
             )
+            row = machine.real(dst + first * TILE) - first * TILE
             for tile in range(tiles):
-                begin, end = tile * TILE, (tile + 1) * TILE
+                begin, end = (first + tile) * TILE, (first + tile + 1) * TILE
                 for start, offset, nbytes in pieces[firsts[tile] : firsts[tile + 1] + 1]:
                     low, high = max(offset, begin), min(offset + nbytes, end)
                     if low < high:
                         there = _bytes(machine.real(start) + low - offset, high - low)
-                        _bytes(machine.real(dst) + low, high - low)[:] = there
+                        _bytes(row + low, high - low)[:] = there
 
         with machine.lock:
-            reads = [machine.span(start, nbytes, "gather", on) for start, _, nbytes in pieces]
-            end = max(offset + nbytes for _, offset, nbytes in pieces)
-            writes = [machine.span(dst, -(-end // 64) * 64, "gather", on)]  # with the gaps, which are copied on
+            reads = [machine.span(start, nbytes, "gather", on) for start, _, nbytes in pieces[firsts[0] :]]
+            begin, end = first * TILE, max(offset + nbytes for _, offset, nbytes in pieces)
+            end = min(-(-end // 64) * 64, (first + tiles) * TILE)  # with the gaps, which are copied on
+            writes = [machine.span(dst + begin, end - begin, "gather", on)]
             reads += [machine.span(table, count * ctypes.sizeof(_Piece), "gather", on)]
             reads += [machine.span(starts, 8 * (tiles + 1), "gather", on)]
             machine.enqueue(on, "gather", run, reads=tuple(reads), writes=tuple(writes), lane=Lane.D2D)

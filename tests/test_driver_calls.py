@@ -657,20 +657,21 @@ class Owner:
 
     def streams(self, kind: Any = None) -> Any:
         note = lambda array, stream: self.noted.append((array, stream))
-        find_handle = lambda device: self.stream.handle
+        tell = lambda place: SimpleNamespace(ptr=self.stream.handle) if place == 3 else None
         memory = _native.MemoryPath(("data",), kind, ("handle",))
-        return _native.LaunchStreams(memory, note, find_handle, self.find_stream, self.captures)
+        current = _native.CurrentStream(tell, 3, ("ptr",))
+        return _native.LaunchStreams(memory, note, current, self.find_stream, self.captures)
 
 
 def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], outputs: int = 1, **options: Any) -> Any:
     """A call whose kernel takes its arguments, its outputs and eight bytes of its own."""
     offsets = tuple(range(0, 8 * (len(fields) + outputs + 1), 8))
     block = b"x" * (offsets[-1] + 8)
-    make_on = options.get("make_on", owner.make_on)
+    calls_on = options.get("calls_on", ((owner.make_on, ()),))
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, offsets),), STREAM_AT, options.get("matches", lambda *arrays: True),
         _native.ArrayAddress(("data", "ptr")), options.get("note"), fields, block,
-        tuple((options.get("make", owner.make), make_on, at, at) for at in offsets[len(fields) : -1]), 0,
+        tuple((options.get("calls", ((owner.make, ()),)), calls_on, at, at) for at in offsets[len(fields) : -1]), 0,
         options.get("given"), options.get("only"), options.get("others"), owner,
         options.get("streams") or owner.streams(), "device", options.get("is_current"),
     )  # fmt: skip
@@ -753,7 +754,7 @@ def test_uses_on_another_stream_than_the_memorys_own_are_noted_before_the_launch
 def test_each_use_is_noted_where_a_library_does_not_tell_whose_the_memory_is() -> None:
     owner, array = Owner(), Owned(64)
     run = whole_call(
-        Launcher([8] * 3), owner, (Field(Owned, "N", 0),), make_on=None, streams=owner.streams()._replace(memory=None)
+        Launcher([8] * 3), owner, (Field(Owned, "N", 0),), calls_on=None, streams=owner.streams()._replace(memory=None)
     )
     assert run((array,)) is not NotImplemented
     owner.stream = Stream(32)
@@ -802,18 +803,56 @@ def test_a_call_for_one_stream_gives_those_on_others_to_another_call() -> None:
 
 @compiled
 @pytest.mark.parametrize(("error", "is_left"), [(MemoryError, True), (ValueError, True), (KeyboardInterrupt, False)])
-def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(error: Any, is_left: bool) -> None:
-    def fail() -> None:
+@pytest.mark.parametrize("calls", [lambda fail: ((fail, ()),), lambda fail: ((Owned, (16,)), (fail, ()), (Owned, ()))])
+def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(
+    error: Any, is_left: bool, calls: Any
+) -> None:
+    def fail(*_: Any) -> None:
         raise error
 
     driver, owner = Launcher([8, 8, 8]), Owner()
-    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15),), make=fail)
+    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15),), calls=calls(fail))
     if is_left:
         assert run((Owned(16),), None) is NotImplemented
     else:
         with pytest.raises(error):
             run((Owned(16),), None)
     assert driver.seen == []
+
+
+@compiled
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(1, 9), max_size=6)), max_size=5))
+def test_further_calls_change_an_output_or_put_another_in_its_place(steps: list[tuple[bool, list[int]]]) -> None:
+    def change(array: Owned, *given: int) -> None:
+        array.data.ptr += 16 * sum(given)
+
+    def replace(array: Owned, *given: int) -> Owned:
+        return Owned(2 * array.data.ptr + sum(given))
+
+    calls = ((Owned, (64,)), *((replace if is_new else change, tuple(given)) for is_new, given in steps))
+    driver, owner = Launcher([8, 8, 8]), Owner()
+    found = whole_call(driver, owner, (Field(Owned, "N", 0),), calls=calls)((Owned(16),), None)
+    expected = Owned(64)
+    for function, rest in calls[1:]:
+        expected = function(expected, *rest) or expected
+    assert found.data.ptr == expected.data.ptr
+    assert driver.seen[0][2][1] == struct.pack("Q", expected.data.ptr)
+    owner.stream, streams = Stream(32), []
+    first = lambda stream, *given: streams.append(stream) or Owned(*given)
+    run = whole_call(driver, owner, (Field(Owned, "N", 0),), calls=(), calls_on=((first, (64,)), *calls[1:]))
+    assert run((Owned(16),), None).data.ptr == expected.data.ptr
+    assert streams == [owner.stream]
+
+
+@compiled
+@pytest.mark.parametrize("calls", [(), ((int,),), ((int, [1]),), ((int, (1,) * 9),)])
+def test_an_output_is_made_by_functions_with_a_few_arguments(calls: Any) -> None:
+    run = lambda: whole_call(Launcher([8, 8, 8]), Owner(), (Field(Owned, "N", 0),), calls=calls)
+    if not calls:
+        assert run()((Owned(16),), None) is NotImplemented
+        return
+    with pytest.raises((TypeError, ValueError)):
+        run()
 
 
 @compiled
@@ -837,8 +876,8 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), STREAM_AT, lambda *arrays: True,
         _native.ArrayAddress(("data", "ptr")), None, (Field(Owned, "N", 0, 15),), b"x" * 32,
-        ((owner.make, None, 24, 24), (owner.make, None, 8, 16)), 1, None, None, None, owner, owner.streams(), "device",
-        None,
+        ((((owner.make, ()),), None, 24, 24), (((owner.make, ()),), None, 8, 16)), 1, None, None, None, owner,
+        owner.streams(), "device", None,
     )  # fmt: skip
     assert run is not None
     found = run((Owned(64),), None)

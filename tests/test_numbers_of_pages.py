@@ -83,4 +83,4 @@ def test_constants_of_both_languages_are_known() -> None:
     assert constants()["SMALL_NBYTES"] == {64 << 10}
     assert constants()["PIECE_LEAST"] == {64 << 10}
     assert constants()["_MOST_RECYCLED"] == {1 << 20}
-    assert constants()["DRIVER_MOST_UP"] == {1 << 20}
+    assert constants()["DRIVER_MOST"] == {1 << 20}

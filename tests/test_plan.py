@@ -145,7 +145,7 @@ def test_one_thread_of_a_copy_is_the_callers() -> None:
 @given(nbytes=st.integers(1, 8 * MIB), other=st.floats(0, 1), is_upload=st.booleans(), is_pooled=st.booleans())
 def test_plain_bytes_of_a_range_are_replayed_alike(nbytes: int, other: float, is_upload: bool, is_pooled: bool) -> None:
     """C keeps one way for all sizes of a range."""
-    over, most = plan.same_way(nbytes, is_upload=is_upload)
+    over, most = plan.same_way(nbytes)
     assert over < nbytes <= most
     memory: Any = "pooled" if is_pooled else "pageable"
 

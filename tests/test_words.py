@@ -35,6 +35,11 @@ def rules_found(name: str, source: str) -> list[str]:
         ("a.py", "class A:\n    def refuse_masked(self): ...\n    def is_pinned(self): ...\n", []),
         ("a.py", "def pinned_rows(): ...\ndef string(): ...\ndef event_done(): ...\n", []),
         ("a.py", "class MadeBy: ...\nclass Place: ...\ndef place(): ...\n", ["riddle-name", "riddle-name"]),
+        (
+            "a.py",
+            "# As `check_words` and `Path.read_text`, not as `nothing_is_called_so` or `a.SoNeither`\n",
+            ["no-such-name"] * 2,
+        ),
         ("a.py", 'raise ValueError(f"{x} is no shape")\nprint("it is no shape")\n', ["is-no"]),
         ("a.py", 'raise ValueError("there is no shape, and it is no longer one")\n', []),
     ],

@@ -7,7 +7,7 @@
 Without files: all that git tracks. In Python only comments and docstrings are read, in C only comments, in Markdown
 everything but code, quotations and *emphasis*, which mention a phrase rather than use it. A line that must mention one
 elsewhere ends in ``words: ok``. Of the code itself two things are read: the names of functions and classes, and the
-messages of exceptions.
+messages of exceptions. A name in backticks, of several words, must be one that the code has.
 
 The words themselves are in the glossary of CONTRIBUTING.md.
 """
@@ -37,7 +37,7 @@ CLEAN = (
     "xferlib",
 )  # fmt: skip
 """The files, and the folders with all that is below them, in which every rule of prose holds."""
-NEW_RULES = frozenset({"circumstances", "is-no", "kin", "participle", "riddle-name", "the-same-as"})
+NEW_RULES = frozenset({"circumstances", "is-no", "kin", "no-such-name", "participle", "riddle-name", "the-same-as"})
 NEW_CLEAN = ("tools/check_words.py", "xferlib")
 """The rules that hold in fewer files than the others, and those files."""
 
@@ -95,6 +95,7 @@ RULES: dict[str, Rule] = {
         "the field's term",
     ),
     "is-no": _rule(r"(?<!there )\b(?:is|are) no (?!longer\b|more\b)\w", "is not a ..."),
+    "no-such-name": Rule(re.compile(r"(?<!`)`(?:\w+\.)*(\w*(?:[^\W_]_\w|[a-z][A-Z])\w*)`"), "a name that the code has"),
     "semicolon-chain": _rule(
         r"\A(?=[^\n]*\Z)[^;\n]*;[^;\n]*;", "one sentence, or a summary line and a body", docstrings=True
     ),
@@ -196,6 +197,18 @@ def _public_names() -> frozenset[str]:
     return frozenset(names.union(re.findall(r"^    (?:def )?(\w+)[:(]", seam, flags=re.MULTILINE)))
 
 
+@functools.cache
+def _code_words() -> frozenset[str]:
+    """The words of all code, those in backticks and comments of C left out, and of the files' names."""
+    found: set[str] = set()
+    for path in (each for folder in FOLDERS for each in (ROOT / folder).rglob("*.*")):
+        found.add(path.stem)
+        if path.suffix in {".py", ".c", ".cu", ".h", ".hpp", ".txt"}:
+            text = re.sub(r"`[^`\n]*`|/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+            found.update(re.findall(r"\w+", text))
+    return frozenset(found)
+
+
 def _sources() -> list[Path]:
     return sorted((ROOT / "xferlib").rglob("*.py"))
 
@@ -260,6 +273,8 @@ def findings(name: str, source: str, rules: Iterable[str]) -> Iterator[Finding]:
                     yield Finding(name, passage.line, rule, passage.text)
                 continue
             for match in pattern.finditer(passage.text):
+                if rule == "no-such-name" and match[1] in _code_words():
+                    continue
                 line = passage.line + passage.text[: match.start()].count("\n")
                 if not (line <= len(lines) and lines[line - 1].rstrip().endswith("words: ok")):
                     yield Finding(name, line, rule, " ".join(match[0].split()))

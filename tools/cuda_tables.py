@@ -217,8 +217,6 @@ def even(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def exp_double() -> str:
     step = _LN2 / 64 * (1 + mp.mpf(2) ** -20)
-    words = [int(np.float64(mp.power(2, mp.mpf(k) / 32)).view(np.uint64)) - (k << 47) for k in range(32)]
-    items = ", ".join(f"{{0x{each & 0xFFFFFFFF:x}u, 0x{each >> 32:x}u}}" for each in words)
     square = step * step
     return (
         double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
@@ -229,10 +227,21 @@ def exp_double() -> str:
         + series("SINH_SERIES", "u", even(lambda r: mp.sinh(r) / r / 2), 0, square, 2)
         + series("COSH_SERIES", "u", even(lambda r: mp.cosh(r) / 2), 0, square, 2)
         + "// 2^(k / 32), in two words, less k * 2^47\n"
-        + f"XF_TABLE uint2 xf_exp_double_table[{len(words)}] = {{\n"
-        + textwrap.fill(items + "};", 118, initial_indent="  ", subsequent_indent="  ")
-        + "\n"
+        + powers("uint2 xf_exp_double_table", (1,))
     )
+
+
+def powers(name: str, signs: Sequence[int]) -> str:
+    """A table of the words of 2^(k / 32), or of it and its reciprocal, less what k adds to the exponent's bits."""
+    rows = []
+    for k in range(32):
+        words = []
+        for sign in signs:
+            bits = int(np.float64(mp.power(2, mp.mpf(sign * k) / 32)).view(np.uint64)) - sign * (k << 47)
+            words += [f"0x{bits & 0xFFFFFFFF:x}u", f"0x{bits >> 32:x}u"]
+        rows.append(f"{{{', '.join(words)}}}")
+    text = textwrap.fill(", ".join(rows) + "};", 118, initial_indent="  ", subsequent_indent="  ")
+    return f"XF_TABLE {name}[{len(rows)}] = {{\n{text}\n"
 
 
 def log_double() -> str:
@@ -383,6 +392,8 @@ def tables() -> dict[str, str]:
         "half_pi_pair": half_pi_pair(),
         "arcsine": arcsine(),
         "exp_double": exp_double(),
+        "hyperbolic_double": "// 2^(k / 32) and 2^(-k / 32), as in the table of one\n"
+        + powers("uint4 xf_hyperbolic_double_table", (1, -1)),
         "log_double": log_double(),
         "angle_double": angle_double(),
         "half_turn_double": half_turn_double(),

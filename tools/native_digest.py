@@ -68,6 +68,7 @@ _AS_C = """
 #define XF_CAREFUL static __attribute__((noinline))
 #define XF_TABLE static const
 typedef struct { unsigned int x, y; } uint2;
+typedef struct { unsigned int x, y, z, w; } uint4;
 typedef struct { double x, y; } double2;
 typedef struct { float x, y; } float2;
 typedef struct { float x, y, z, w; } float4;

@@ -19,7 +19,7 @@ from xferlib._core import blocks, registry
 from xferlib._core import streams as capture
 from xferlib._core.arguments import flatten, register, say_where
 from xferlib._core.arrays import check_dtype
-from xferlib._core.thresholds import DRIVER_MOST_UP, TOGETHER_FROM
+from xferlib._core.thresholds import DRIVER_MOST, TOGETHER_FROM
 from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, many, plan
@@ -143,7 +143,7 @@ def _upload_leaves(
         sent = many.send_again(leaves, target, place, order)
         if sent is not None:
             return sent, []
-    if order is None and many.are_few(leaves, DRIVER_MOST_UP, target):
+    if order is None and many.are_few(leaves, DRIVER_MOST, target):
         return results, many.all_of(leaves, dtype)
     if not packed and len(alone) < 2:
         return results, alone

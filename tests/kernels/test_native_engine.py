@@ -31,7 +31,15 @@ from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_differential import A, K, X, _outputs
 from tests.sizes import some
-from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, LayoutError, XferWarning
+from xferlib.errors import (
+    KernelCompileError,
+    KernelError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+    XferWarning,
+)
 from xferlib.kernels import elementwise, formulas, host_compiler, native_engine, native_source
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import PAIRS
@@ -789,7 +797,13 @@ def test_tensors_that_c_looks_at_first_give_what_others_do(name: str) -> None:
                 kernel(torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype))
         assert len(_direct_calls(kernel)) == 3
         for out in (False, True):
+            x = TENSORS[name](torch)
+            plain = torch.ones([2] * x.ndim, dtype=x.dtype)
+            for _ in range(4):  # from then on C has one check for tensors of these ranks
+                kernel(plain, plain, out=plain.clone() if out else None)
             assert outcome(kernel, out) == outcome(first, out)
+            assert outcome(torch.no_grad()(kernel), out) == outcome(torch.no_grad()(first), out)
+            assert outcome(torch.inference_mode()(kernel), out) == outcome(torch.inference_mode()(first), out)
 
 
 def test_tensors_within_transforms_and_levels_are_left_to_python() -> None:
@@ -797,9 +811,12 @@ def test_tensors_within_transforms_and_levels_are_left_to_python() -> None:
     kernel = elementwise(lambda x: x * x, name="square")
     x = torch.arange(4.0)
     with configured(cpu="native"):
-        for _ in range(3):
+        for _ in range(5):
             kernel(x)
+            kernel(x, out=torch.ones(4))
         assert len(_direct_calls(kernel)) == 1
+        with pytest.raises(UnsupportedError, match="jit.trace"):
+            torch.jit.trace(lambda x: kernel(x), (x,))
         assert torch.equal(torch.func.vmap(kernel)(x.reshape(2, 2)), (x * x).reshape(2, 2))
         assert torch.equal(torch.func.grad(lambda x: kernel(x).sum())(x), 2 * x)
         with torch.autograd.forward_ad.dual_level():

@@ -27,6 +27,7 @@ from xferlib.kernels import (
     reduction,
     reductions,
 )
+from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 from xferlib.testing import configured
@@ -307,6 +308,26 @@ def test_what_depends_on_the_number_of_elements_alone_costs_no_bit(data):
 @pytest.mark.parametrize("is_transposed", [True, False])
 def test_the_last_piece_of_the_work_may_be_a_node_of_fewer_elements(count, is_transposed):
     check_constant_counts("f8", 40, count, 0, is_transposed)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "norm", "any", "max"])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_numpy_maps_many_short_rows_together(name, is_transposed, monkeypatch):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(5).integers(0, 4, (50_000, 3)).astype(ml_dtypes.bfloat16)
+    x = np.asfortranarray(x) if is_transposed else x
+    calls, run = [], BlockFunction.__call__
+
+    def count(*args):
+        calls.append(args)
+        run(*args)
+
+    monkeypatch.setattr(BlockFunction, "__call__", count)
+    with configured(cpu="numpy"):
+        found = ReductionKernel(getattr(reductions, name).definition)(x, axis=1)
+    expected = {"norm": np.linalg.norm}.get(name) or getattr(np, name)
+    assert same_bits(found, expected(x.astype("f4"), axis=1).astype(found.dtype))
+    assert len(calls) < 500  # in pieces of rows, of one row each before
 
 
 @pytest.mark.parametrize(("name", "dtype"), crossed(2, ["min", "max"], [np.float16, np.float64, np.float32]))

@@ -1,6 +1,6 @@
-"""Order: sorts, by NumPy or on a GPU by the kernels of `cuda_arrays`, and searches in sorted arrays.
+"""Functions of the Array API over kernels: creation, reductions, order, sets, and new arrays from parts of others.
 
-Equal elements keep their order, so a sort is stable. NaN comes last, as in NumPy.
+Each takes the library whose arrays it computes with as its first parameter, which `namespace` binds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``x[key]`` and ``x[key] = value``: views where NumPy has views, kernels otherwise."""
+"""Indexing, gathering and scattering: views where NumPy has views, kernels otherwise; running sums, which they use."""
 
 from __future__ import annotations
 
@@ -264,12 +264,22 @@ def get(lib: Primitives, x: Array, key: Any) -> Array:
     keys = key if type(key) is tuple else (key,)
     if _is_basic(keys):
         return _view(lib, x, keys)
+    if len(keys) == 1 and lib.is_array(keys[0]) and (selected := _select(lib, x, keys[0])) is not None:
+        return selected
     found = _selection(lib, x, keys)
     result = gather(lib, found.view, found.indices)
     if not found.position:
         return result
     count = len(primitives.common_shape("index", *(lib.info(each).shape for each in found.indices)))
     return primitives.moveaxis(lib, result, (*range(count),), (*range(found.position, found.position + count),))
+
+
+def _select(lib: Primitives, x: Array, mask: Array) -> Array | None:
+    """``x[mask]`` where the backend computes it by itself."""
+    info, own = lib.info(x), lib.info(mask)
+    if own.dtype != np.bool_ or not own.shape or own.shape != info.shape[: len(own.shape)]:
+        return None
+    return lib.backend.at(info.device).select(x, mask)
 
 
 # --- keys with arrays

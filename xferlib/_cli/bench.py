@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.main import Command, align, argument, output_file, parse_size, seconds
+from xferlib._cli.main import Command, align, argument, output_file, parse_size, progress, seconds
 from xferlib._core.arrays import check_dtype, copy_into
 from xferlib._core.dtypes import float_info, is_numpys, kind_of, name_of
 from xferlib._runtime import threads
@@ -1644,21 +1644,9 @@ def describe_machine(backend: str) -> dict[str, Any]:
     }
 
 
-# Tables and progress.
+# Tables.
 
 _WORST, _NOTES = 20, 10
-
-
-@contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[str], None]]:
-    """Show the current step in one line, on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    try:
-        yield lambda text: print(f"\r\x1b[K{what}: {text}", end="", file=sys.stderr, flush=True)
-    finally:
-        sys.stderr.write("\r\x1b[K")
 
 
 def time_text(seconds: float) -> str:

@@ -6,19 +6,26 @@ import argparse
 import importlib.util
 import json
 import platform
-import shutil
 import statistics
 import sys
-import textwrap
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from xferlib._cli.main import Command, argument, has_module, output_file, picture_file, require
+from xferlib._cli.main import (
+    Command,
+    align,
+    argument,
+    output_file,
+    picture_file,
+    progress,
+    require,
+    terminal_columns,
+    wrap,
+)
 from xferlib._core import registry
 from xferlib._core.registry import get_device, resolve
 from xferlib._runtime import process
@@ -91,114 +98,38 @@ class Row:
     losses: list[float] = field(default_factory=list)
 
 
-# The demo's progress, table, JSON and picture; rich and matplotlib where they are installed.
+# The demo's table, JSON and picture.
 
-_HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "weights differ\nby at most")
+_HEADERS = ("device", "accuracy", "images/s", "moved", "weights differ by at most")
 _CAPTION = "Weights: how far the trained model's are from those of the run on NumPy."
-_WIDE = 118
 _LEAST_FOR_TABLE = 104
 """Columns that the table needs."""
 _COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 
 
-class DemoProgress:
-    """A bar on a terminal's standard error; one line a backend where there is no terminal or no rich."""
-
-    def __init__(self, *, total: int) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-        if has_module("rich") and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
-
-            columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            self._bar = Bar(*columns, TextColumn("epochs"), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("starting", total=total)
-
-    def start(self, device: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, description=device)
-        else:
-            print(f"training on {device} ...", file=sys.stderr, flush=True)
-
-    def advance(self) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-# --- the table
-
-
 def show(rows: list[Row], *, epochs: int) -> None:
-    """Print the table; a backend that did not run has its reason in place of figures."""
+    """Print the table, on a narrow terminal a paragraph for each device; then why other backends did not run."""
+    width = terminal_columns()
     title = f"Handwritten digits: 1,500 to learn from, 297 held out, {epochs} epochs of 15 mini-batches"
-    width = shutil.get_terminal_size((_WIDE, 24)).columns
-    if width < _LEAST_FOR_TABLE:
-        _show_narrow(rows, title, width)
-    elif has_module("rich"):
-        _show_rich(rows, title)
-    else:
-        _show_plain(rows, title)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    if row.reason:
-        return (row.backend, f"{'failed' if row.has_failed else 'absent'}: {row.reason}", "", "", "", "")
-    figures = f"{row.accuracy:.2%}", f"{row.images_per_s:,.0f}", f"{row.nbytes / 1e6:.1f} MB", f"{row.difference:.1e}"
-    return (row.backend, f"{row.device} ({row.device_name})", *figures)
-
-
-def _show_rich(rows: list[Row], title: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else _WIDE)
-    table = Table(title=title, box=box.SIMPLE_HEAVY, title_justify="left", caption=_CAPTION, caption_justify="left")
-    for index, header in enumerate(_HEADERS):
-        table.add_column(header, justify="left" if index < 2 else "right", no_wrap=index != 1, overflow="fold")
-    for row in rows:
-        style = "red" if row.has_failed else "dim" if row.reason else ""
-        table.add_row(*(Text(cell) for cell in _cells(row)), style=style)
-    console.print(table)
-
-
-def _show_narrow(rows: list[Row], title: str, width: int) -> None:
-    """A paragraph for each backend, in place of a table whose lines the terminal would break."""
-    print(textwrap.fill(title, width))
-    for row in rows:
-        backend, device, *figures = _cells(row)
-        print(f"\n{backend}")
-        print(textwrap.fill(device, width, initial_indent="  ", subsequent_indent="  "))
-        for header, figure in zip(_HEADERS[2:], figures, strict=True):
-            if figure:
-                print(f"  {header.replace(chr(10), ' '):<24}{figure:>12}")
-    print("\n" + textwrap.fill(_CAPTION, width))
-
-
-def _show_plain(rows: list[Row], title: str) -> None:
+    print(*wrap(title, width, indent=0), sep="\n")
     ran = [_cells(row) for row in rows if not row.reason]
-    lines = [tuple(header.replace("\n", " ") for header in _HEADERS), *ran]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(_HEADERS))]
-    print(title)
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    if width is None or width >= _LEAST_FOR_TABLE:
+        print("\n".join(align([[*_HEADERS], *ran])) if ran else "no backend ran")
+    else:
+        for device, *figures in ran:
+            print("", *wrap(device, width, indent=2), sep="\n")
+            for header, figure in zip(_HEADERS[1:], figures, strict=True):
+                print(f"  {header:<26}{figure:>10}")
+    print(*wrap(_CAPTION, width, indent=0), sep="\n")
     for row in rows:
         if row.reason:
-            print("  ".join(_cells(row)[:2]))
+            state = "failed" if row.has_failed else "absent"
+            print(*wrap(f"{row.device or row.backend}: {state}: {row.reason}", width, indent=2), sep="\n")
+
+
+def _cells(row: Row) -> list[str]:
+    figures = f"{row.accuracy:.2%}", f"{row.images_per_s:,.0f}", f"{row.nbytes / 1e6:.1f} MB", f"{row.difference:.1e}"
+    return [f"{row.device} ({row.device_name})", *figures]
 
 
 # --- files
@@ -257,15 +188,12 @@ def _colour(index: int) -> str:
 
 
 @contextmanager
-def record_last_epoch(
-    path: Path | None, epochs: int, advance: Callable[[], None], *, title: str
-) -> Iterator[Callable[[], None]]:
+def record_last_epoch(path: Path | None, epochs: int, *, title: str) -> Iterator[Callable[[], None]]:
     """Give the function that the training calls after every epoch; write the file when the block ends without an error.
 
     Args:
         path: The file; None: record nothing.
         epochs: The number of epochs in all.
-        advance: Called after every epoch.
         title: The picture's title.
     """
     left, last = epochs, trace()
@@ -277,12 +205,8 @@ def record_last_epoch(
             if path is not None and left == 0:
                 recording.enter_context(last)
 
-        def end_epoch() -> None:
-            advance()
-            begin_next()
-
         begin_next()
-        yield end_epoch
+        yield begin_next
     if path is not None and path.suffix in PICTURES:
         last.plot(path, title=title)
     elif path is not None:
@@ -300,9 +224,8 @@ def run_demo(options: argparse.Namespace) -> int:
         require("matplotlib", "--plot", extra="demo")
     digits = load()
     devices = list(_devices())
-    runnable = [device for device in devices if not isinstance(device, Row)]
-    with DemoProgress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
-        rows = list(_rows(digits, devices, options, progress))
+    with progress("training") as report:
+        rows = list(_rows(digits, devices, options, report))
     show(rows, epochs=options.epochs)
     if options.json is not None:
         write_json(options.json, rows, epochs=options.epochs, seed=options.seed)
@@ -344,25 +267,21 @@ def _devices() -> Iterator[Device | Row]:
             yield Row(backend=name, reason=backend.capabilities.reason("namespace"))
 
 
-def _needs_reference(devices: list[Device]) -> bool:
-    return all(str(device) != REFERENCE for device in devices)
-
-
 def _rows(
-    digits: DemoProgram, devices: list[Device | Row], options: argparse.Namespace, progress: DemoProgress
+    digits: DemoProgram, devices: list[Device | Row], options: argparse.Namespace, report: Callable[[str], None]
 ) -> Iterator[Row]:
     runnable = [device for device in devices if not isinstance(device, Row)]
 
     def train(device: Device) -> TrainingResult:
-        progress.start(str(device))
+        report(str(device))
         path, title = options.trace if device in runnable else None, f"The last epoch of the demo on {device}"
         if path is not None and len(runnable) > 1:  # a file for each, with the device in its name
             path = path.with_stem(f"{path.stem}-{str(device).replace(':', '-')}")
-        with record_last_epoch(path, options.epochs, progress.advance, title=title) as end_epoch:
+        with record_last_epoch(path, options.epochs, title=title) as end_epoch:
             return digits.train(device, options.epochs, options.seed, end_epoch)
 
     reference: dict[str, Any] | None = None
-    if _needs_reference(runnable):
+    if all(str(device) != REFERENCE for device in runnable):
         reference = train(resolve(REFERENCE)).weights
     for device in devices:
         if isinstance(device, Row):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# Lines that fit a terminal, and in a pipe stay whole, so that `grep` finds them; tables.
+# Lines that fit a terminal, and in a pipe stay whole, so that `grep` finds them; tables; progress.
 
 _LEAST_WIDTH = 30
 
@@ -46,6 +47,18 @@ def align(rows: list[list[str]]) -> list[str]:
         "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]).rstrip()
         for name, *cells in rows
     ]
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Callable[[str], None]]:
+    """Show the current step in one line, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    try:
+        yield lambda text: print(f"\r\x1b[K{what}: {text}", end="", file=sys.stderr, flush=True)
+    finally:
+        sys.stderr.write("\r\x1b[K")
 
 
 # Arguments that several commands have, checked before any work is done; for ``type=`` of an argument.

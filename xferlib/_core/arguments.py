@@ -762,7 +762,7 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
 
     Raises:
         MixedBackendsError: Arrays of two backends.
-        UnsupportedArrayError: As `checked_backend`.
+        UnsupportedArrayError: As `check_backend`.
     """
     found: Backend | None = None
     of_scalars: Backend | None = None

@@ -314,6 +314,14 @@ class Backend(ABC):
         """
         return self.compute_on_host("index", _gather, (x, *indices), (out,))
 
+    def select(self, x: Array, mask: Array) -> Array | None:
+        """Enqueue ``x[mask]``, for a mask of the first axes of ``x``, one at least; waits for the values of the mask.
+
+        Returns:
+            A new array; None where kernels have to.
+        """
+        return None
+
     def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
         """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
         if isinstance(value, np.generic):
@@ -596,8 +604,11 @@ class PlainArrays(NamedTuple):
     that requires no gradient."""
     is_frozen: Callable[[Array], bool] | None = None
     """Whether an array may refuse to be written."""
-    count_write: Callable[[Array], object] | None = None
-    """Count a write to an array that has no history: the rest of `Backend.note_write`."""
+    count_writes: Callable[[tuple[Array, ...]], object] | None = None
+    """Count a write to each of several arrays that have no history: the rest of `Backend.note_write`."""
+    make_check: Callable[..., Callable[..., bool] | None] | None = None
+    """A function of arrays that C may read; makes one that tells whether others, of the same dtypes and ranks, are such
+    too, and nothing records what is done with them: all of the questions above but ``levels`` at once. None: C asks."""
     other_types: tuple[type, ...] = ()
     """Others whose arrays `FastPath.whole` describes, too, though the backend makes none."""
 

@@ -946,7 +946,7 @@ reset_in_child(_after_fork_in_child)
 
 _local = threading.local()
 settle: Callable[[Device], None] | None = None
-"""Waits until the transfers on a device are enqueued; `pending` sets it."""
+"""Waits until the transfers on a device are enqueued; `streams` sets it."""
 
 
 def synchronize_device(device: Device) -> None:

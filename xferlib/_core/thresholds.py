@@ -7,7 +7,7 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 1 MiB up, 2 MiB down | a blocking copy on an idle stream is the driver's own; over 384 KiB threads of C in a loop |
+| 1 MiB | a blocking copy on an idle stream is the driver's own; over 384 KiB threads of C in a loop |
 | any, of the pinned pool | the same |
 | 64 KiB | one thread, through its slab, in one copy |
 | any | several threads of C, through the ring; without them the driver, or on the simulator one thread and its slab |
@@ -43,14 +43,11 @@ Hosts: H100, H200, two cores."""
 
 # --- which way one array goes
 
-DRIVER_MOST_UP = 1 << 20
+DRIVER_MOST = 1 << 20
 """Up to here one thread copies, gathers or converts as fast as threads that sleep: on an H100's host, after a pause,
 plain bytes of 1 MiB take 141 and 142 us, 2 MiB 250 and 183; every second row of 768 KiB 194 and 202, of 2 MiB 603 and
-277.
-Hosts: H100."""
-DRIVER_MOST_DOWN = 2 << 20
-"""As `DRIVER_MOST_UP`, for plain bytes to the host: 186 and 238 us for 2 MiB (H100).
-Hosts: H100."""
+277. To the host 1 to 2 MiB take as long either way (H200).
+Hosts: H100, H200."""
 LOOPED_FROM = 384 << 10
 """More than this is staged in a loop, as threads spin for it: to an H100 and back 55 and 66 us instead of 81 and 97
 for 1 MiB, 37 and 46 instead of 46 and 59 for 512 KiB; rows, cropped and reversed arrays of 512 KiB to an H200 0.7 of

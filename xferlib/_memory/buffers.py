@@ -242,7 +242,7 @@ reset_in_child(_after_fork_in_child)
 # The pages of a memory map: advice to the kernel, to read some ahead and drop others; and whether the file has them.
 #
 # To touch pages that it lacks, because it was truncated or its disk is full, ends the process with SIGBUS. So the
-# length of the file is compared before each use (`layout.refuse_truncated`). Where the disk has not even room for all,
+# length of the file is compared before each use (`arrays.refuse_truncated`). Where the disk has not even room for all,
 # one thread asks the kernel for the pages of each part before several threads store there.
 
 _ADVISED_NBYTES = 512 << 10

@@ -149,6 +149,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
+        ("xf_fill_parts", None, pointer, pointer, *[number] * 8),
         ("xf_unit", number, layout),
         ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )
@@ -357,8 +358,8 @@ def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
 # Kernels on simulated arrays, as `simulator.c` enqueues them: each function here gives None where it is not compiled.
 
 
-def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None] | None:
-    """Let the functions of `simulator.c` work on a machine of the simulator; returns `Operation.carry_out`.
+def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[list[Any], dict[Any, None], Any], int] | None:
+    """Let the functions of `simulator.c` work on a machine of the simulator; returns what carries out operations.
 
     `simulator.c` has the other arguments here.
     """
@@ -370,7 +371,7 @@ def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None
         module.set_simulator(machine, local, np.ndarray, np._core.multiarray._ARRAY_API, *facts)  # type: ignore[attr-defined]
     except RuntimeError:  # a NumPy of another ABI
         return None
-    found: Callable[[Any], None] = module.carry_out
+    found: Callable[[list[Any], dict[Any, None], Any], int] = module.carry_out
     return found
 
 
@@ -594,7 +595,7 @@ def bind_new_launch(
     note: Callable[[Any, str], None] | None,
     fields: tuple[LaunchField, ...],
     block: bytes,
-    makers: tuple[tuple[Callable[[], Any], Callable[[Any], Any] | None, int, int], ...],
+    makers: tuple[tuple[Calls, Calls | None, int, int], ...],
     spare: int,
     given: GivenOutputs | None,
     only: int | None,
@@ -618,8 +619,9 @@ def bind_new_launch(
         stream_at: Where in a configuration the stream is written, in bytes.
         fields: The arguments of the call.
         block: The arguments of the kernels, of which those of the call and the outputs are replaced.
-        makers: What makes each output on the default stream; what makes it on a stream that it is given, None where the
-            first does on the current one; and two places for its address in ``block``, which may be the same.
+        makers: The calls that make each output on the default stream, and those that do on another one, of which the
+            first has that before its arguments; None: the same on any. Two places for its address in ``block``, which
+            may be the same.
         spare: Of the outputs the last ones, which are memory for the launches and are not returned.
         given: What is known of outputs among the arguments; None: all are new.
         only: The handle of the one stream that the arguments are for; None: any.
@@ -628,6 +630,7 @@ def bind_new_launch(
         streams: The library's streams.
         device: Where to launch.
         is_current: Called with ``device``; None where there is one alone.
+        device: Where to launch.
     """
     most = max(len(fields), *(len(offsets) for _, _, offsets in steps))
     if (module := find_calls()) is None or most > _MOST_PARAMETERS:
@@ -680,6 +683,20 @@ def bind_owner(
     return made
 
 
+Calls = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+"""Functions and their arguments, which make an array one after the other: each but the first has the array before its
+arguments, and returns the one that takes its place, or None."""
+
+
+class CurrentStream(NamedTuple):
+    """How a library tells its current stream: by a call, and by attributes of what that returns."""
+
+    function: Callable[[Any], Any]
+    argument: Any
+    names: tuple[str, ...] = ()
+    """The attributes that lead to its handle; none where the function returns it."""
+
+
 class GivenOutputs(NamedTuple):
     """Outputs among the arguments of a call."""
 
@@ -708,10 +725,10 @@ class LaunchStreams(NamedTuple):
     """Where arrays tell whose their memory is; None: the use of any array on a stream is noted."""
     note: Callable[[Any, Any], None]
     """Notes the use of an array on a stream."""
-    handle: Callable[[Any], int]
-    """Called with the device: the handle of its current stream."""
-    current: Callable[[Any], Any]
-    """Called with the device: the stream itself."""
+    current: CurrentStream
+    """How the library tells its current stream on the device."""
+    find: Callable[[Any], Any]
+    """Called with the device: the object for that which `note` and the makers take."""
     captures: list[Any]
     """Empty while no stream is captured."""
 

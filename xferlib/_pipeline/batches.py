@@ -47,7 +47,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream, copy_behind
 from xferlib._core.thresholds import (
     DIRECT_MOST,
-    DRIVER_MOST_UP,
+    DRIVER_MOST,
     HELPER_NBYTES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
@@ -458,8 +458,8 @@ class PendingUpload(_OnSideStream):
 # The obvious way is one transfer of all, which threads make while the consumer works. To begin one takes Python longer
 # than to copy some MiB: on an H100's host a batch of 4 MiB and its labels took 340 us so, and takes 150.
 #
-# Guaranteed: as for a single array, see `side_stream`. An array that is small and not pinned is copied when the batch
-# is handed out, as one of up to that size always is.
+# Guaranteed: as for a single array, see `SideStreamUploader`. An array that is small and not pinned is copied when the
+# batch is handed out, as one of up to that size always is.
 
 
 class PendingTreeUpload(_OnSideStream):
@@ -541,7 +541,7 @@ class PendingTreeUpload(_OnSideStream):
 # - DIRECT, arrays of up to `DIRECT_MOST` bytes, trees of up to medium size, and every batch of a device without
 #   streams: on the consumer's stream, as `xferlib.to_device` copies them.
 # - AHEAD, up to three arrays of medium size, or pinned ones of any size: on a side stream, into memory of the
-#   consumer's stream (see `side_stream`).
+#   consumer's stream (see `SideStreamUploader`).
 # - OWN, everything else: on the slot's stream, in memory of that stream.
 #
 # With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
@@ -904,7 +904,7 @@ class Batch(Handed):
             is_host = device.kind == "cpu"
             packed, alone = ([], many.all_of(leaves, None)) if is_host else many.sort_leaves(leaves, None)
             is_single = len(leaves) == 1 and _is_on_host(leaves[0])
-            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST_UP, backend)):
+            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST, backend)):
                 self._copy(leaves)
             else:
                 self._begin_transfers(leaves, many.SlabLayout(packed), alone)

@@ -25,7 +25,7 @@ from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
-from xferlib._core.thresholds import DIRECT_MOST, SMALL_NBYTES, THREAD_FROM_NS
+from xferlib._core.thresholds import DIRECT_MOST, THREAD_FROM_NS
 from xferlib._memory import lifetimes, pinned
 from xferlib._pipeline.batches import WHOLE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
@@ -60,13 +60,10 @@ if TYPE_CHECKING:
 # - After Ctrl-C in `next` the feed goes on with the same batch, or with the one behind it.
 #
 # `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its
-# own protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer
+# own protects the queue with a second lock, taken inside it: see `ThreadedFeed`. Both are reentrant, since a finalizer
 # may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
 
 
-_BUFFERED_FROM = SMALL_NBYTES // 2
-"""Arrays of a loop of more bytes are a reason for pinned buffers of its own: of 40 KiB each takes 30.8 us on an H200
-so, with one kernel, and 32.0 by the driver; of 24 KiB 31.5 and 29.3."""
 _FOLLOWED_FROM = 64
 """Pinned sources that share an event."""
 
@@ -176,7 +173,7 @@ class Feed:
             most = max(most, WHOLE_MOST)
         provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
-            items, run, next, source, router.device, acquire, release, pinned, _BUFFERED_FROM, most, waited_most,
+            items, run, next, source, router.device, acquire, release, pinned, most, waited_most,
             _FOLLOWED_FROM, THREAD_FROM_NS, provide,
         )  # fmt: skip
         reader.is_free = is_free

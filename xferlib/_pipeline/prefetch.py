@@ -195,8 +195,8 @@ class _Iteration(_ReadBatches, Iterator[Any]):
 class Dealer(Handed):
     """Deals the items of an iterator to threads, each of which asks for its own in turn.
 
-    A thread that asks again has done with the item before, as `reader_feed` has it, and only then is the next one read:
-    the source may fill the same memory again and again.
+    A thread that asks again has done with the item before, as `ThreadedFeed` has it, and only then is the next one
+    read: the source may fill the same memory again and again.
 
     Args:
         source: Read by one thread at a time.

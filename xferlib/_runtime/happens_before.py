@@ -1,4 +1,4 @@
-"""The hook by which the simulator's race detector follows the library's threads; `handoff` and `jobs` call it."""
+"""The hook by which the simulator's race detector follows the library's threads; `threads` calls it."""
 
 from __future__ import annotations
 

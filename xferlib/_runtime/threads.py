@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A queue, a lock or a latch orders two threads, but nothing outside Python can see it, and a race detector must know.
 # The obvious way is a call to the detector beside each of them, which every author of a queue has to remember. So the
 # calls are in what threads are handed: a `Handed` thing, a `HandoffQueue`, an `OwnThread`, and the latch of a
-# `jobs.Job`.
+# `Job`.
 #
 # What a thread does before `hand_on` happens-before what another does after `take_over`. Where several hand a thing on,
 # all of them do. On real devices there is no listener (`happens_before`), and a call is one look at it.
@@ -151,8 +151,8 @@ class OwnThread(threading.Thread):
 #
 # So these critical sections, and no others, are inside ``with deferred:``, where the handler only notes the signal:
 #
-# - a thread's stay in a job, with the ring of chunks and the staging that it does there (`jobs`), and its waits;
-# - the hand-over of a job to the thread pool (`threads`);
+# - a thread's stay in a job, with the ring of chunks and the staging that it does there, and its waits;
+# - the hand-over of a job to the thread pool;
 # - the books of the pinned pool and of the registered pages;
 # - the switch to another stream and back around a call into a library that follows the current one;
 # - the hand-over of device memory to the guard that frees it (`backends/cuda/memory.py`);

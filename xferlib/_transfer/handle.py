@@ -9,7 +9,7 @@ So a transfer has two ends. It is *settled* when every copy is enqueued, or it h
 is complete when its event is; a staged download has none, and is complete when it is settled. `result` of an upload
 makes the current stream wait for the event, not the host. A thread that waits without a timeout helps with the job,
 so it needs no other thread; an orphaned job is driven by `poll` as well, so that a loop of `done` ends.
-Guaranteed: source and destination live until the copy is complete, whatever becomes of the handle: `pending` holds it
+Guaranteed: source and destination live until the copy is complete, whatever becomes of the handle: `streams` holds it
 and so `_keep` up to the event, `in_flight` or a pinned lease holds them from there on; `finish` runs once; if `start`
 raises, no thread uses either end any more.
 

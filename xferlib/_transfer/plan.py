@@ -30,8 +30,7 @@ from xferlib._core.thresholds import (
     CAST_FROM,
     CAST_TO_QUARTER_FROM,
     CHUNK_NBYTES,
-    DRIVER_MOST_DOWN,
-    DRIVER_MOST_UP,
+    DRIVER_MOST,
     FIRST_BLOCK_NBYTES,
     HELPER_NBYTES,
     LARGE_NBYTES,
@@ -286,7 +285,7 @@ def compile_plan(
         is_c=means.stages and (is_plain or form is not None),
         asks_pinned=asks_pinned, form=form, cut=Cutting(1, nbytes, nbytes, 1),
         tries_driver=(
-            is_plain and is_blocking and forced is None and _uses_driver_copy(nbytes, means, memory, is_upload)
+            is_plain and is_blocking and forced is None and _uses_driver_copy(nbytes, means, memory)
         ),
     )  # fmt: skip
     # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
@@ -297,7 +296,7 @@ def compile_plan(
     most = max(nbytes, size * given.itemsize)
     may_permute = may_permute and means.kernels and order is not None
     is_permuted = may_permute and size > REORDERED_FROM
-    is_gathered = most <= DRIVER_MOST_UP and means.has_driver and (is_upload or means.stages)
+    is_gathered = most <= DRIVER_MOST and means.has_driver and (is_upload or means.stages)
     if is_gathered and is_blocking and forced is None and not (is_plain or is_permuted):
         return replace(plan, path=TransferPath.SMALL)
     if forced is not TransferPath.STAGED and forced is not TransferPath.SMALL:
@@ -329,10 +328,9 @@ def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -
     return CAST_TO_QUARTER_FROM if is_slow or 4 * given.itemsize <= wanted.itemsize else CAST_FROM
 
 
-def _uses_driver_copy(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
+def _uses_driver_copy(nbytes: int, means: Means, memory: Memory) -> bool:
     """Whether the driver's own copy, one thread and synchronous, is as fast as any other."""
-    is_small = nbytes <= (DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN)
-    return means.has_driver and (is_small or not means.stages or memory == "pooled")
+    return means.has_driver and (nbytes <= DRIVER_MOST or not means.stages or memory == "pooled")
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
@@ -402,9 +400,9 @@ def replay_flags(found: Plan, nbytes: int, memory: Memory, *, is_upload: bool) -
     return flags
 
 
-def same_way(nbytes: int, *, is_upload: bool) -> tuple[int, int]:
+def same_way(nbytes: int) -> tuple[int, int]:
     """The sizes whose plain bytes travel as those of ``nbytes``: more than the first, up to the second."""
-    bounds = 0, _THROUGH_FROM, LOOPED_FROM, DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN, sys.maxsize
+    bounds = 0, _THROUGH_FROM, LOOPED_FROM, DRIVER_MOST, sys.maxsize
     at = bisect.bisect_left(bounds, nbytes)
     return bounds[at - 1], bounds[at]
 

@@ -72,7 +72,7 @@ def prepare(
     found = plan.compile_plan(shape, strides, given, there, means, bool(is_upload), True, True, True, memory, None)
     if found.path is not TransferPath.PERMUTED and found.conversion is not Conversion.ON_DEVICE:
         flags = plan.replay_flags(found, math.prod(shape) * host.itemsize, memory, is_upload=bool(is_upload))
-        return flags, *(plan.same_way(found.nbytes, is_upload=bool(is_upload)) if found.is_plain else (0, 0)), None
+        return flags, *(plan.same_way(found.nbytes) if found.is_plain else (0, 0)), None
     if is_swapped:
         return _LEFT
     is_dense = dense_order(shape, strides, host.itemsize) is not None
@@ -186,7 +186,7 @@ def tree_calls() -> Any:
 def batch_calls() -> Any:
     """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
-    - ``new_reader(items, run, next, source, device, acquire, release, pinned, least, most, waited_most, followed,
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed,
       hidden_ns, provide)``
     """
     return _replay if _is_bound else None
@@ -213,8 +213,8 @@ def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None
     """How C copies between host arrays, if it may do a call by itself in this epoch.
 
     Returns:
-        The addresses of ``xf_host_copy``, ``xf_fill``, ``xf_fill_begin`` and ``xf_fill_end``; the last arguments of the
-        first, the helpers of the others, and the most bytes of a result in ordinary memory.
+        The addresses of ``xf_host_copy`` and ``xf_fill_parts``; the last arguments of the first, the helpers of the
+        other, and the most bytes of a result in ordinary memory.
     """
     global _known_of
     if _known_of != registry.forgotten:
@@ -224,16 +224,15 @@ def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    functions = _addresses()[1], *staging.fill_addresses()
-    return functions, *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
+    return _addresses()[1:], *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
 
 
 @functools.cache
-def _addresses() -> tuple[int, int]:
-    """The addresses of ``xf_spread`` and ``xf_host_copy``."""
+def _addresses() -> tuple[int, ...]:
+    """The addresses of ``xf_spread``, ``xf_host_copy`` and ``xf_fill_parts``."""
     library = _native.load_library()
-    spread, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_spread, library.xf_host_copy))
-    return spread, copy
+    functions = library.xf_spread, library.xf_host_copy, library.xf_fill_parts
+    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
 
 
 def _settle() -> int:

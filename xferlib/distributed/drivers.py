@@ -1,4 +1,4 @@
-"""The drivers, which carry data between processes: one module for each library, primitives only."""
+"""The drivers, which carry data between processes: a class for each library, primitives only."""
 
 from __future__ import annotations
 
@@ -792,7 +792,7 @@ _BROADCAST_RANKS = 8
 way takes: 40 to 186 ms for two parts of 32 MiB, 102 to 302 for four of 16."""
 
 _worlds = itertools.count()
-"""Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
+"""Numbers the calls of `torch_world`, which all ranks make alike: the addresses of each have a name of their own."""
 
 
 def torch_world(timeout_s: float) -> GlooDriver:

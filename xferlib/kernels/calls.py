@@ -1042,7 +1042,7 @@ def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int
 def _resolve_first(
     run: Callable[[Sequence[Any], list[Any]], Any], owner: Backend, lazy: Sequence[int]
 ) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """``run`` for calls whose arguments at these positions are lazy, as `arguments.resolve` found them."""
+    """``run`` for calls whose arguments at these positions are lazy, as `resolve` found them."""
     if not lazy:
         return run
 

@@ -172,14 +172,11 @@ _MOST_RESIDENT = 2048
 """Threads that a multiprocessor runs at once."""
 SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
-STEP_VECTORS = 2
-"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
-
-With float16 they are slower: of some hundred elements one is not certain.
-"""
-RESIDENT = 8
-"""Blocks of such a call that a multiprocessor runs at once: they hide more time than few registers cost, but not with
-float64."""
+TURNS = 8
+"""The vectors of a thread of a large call with own functions, each on its way from memory while the one before is
+computed: threads that begin together all wait for memory first, and then all compute, while memory waits."""
+RESIDENT = 6
+"""Blocks of such a call that a multiprocessor runs at once, but not with float64."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 LEAST_LOOKED_UP = 1 << 24
@@ -402,8 +399,7 @@ class CudaPlan:
             return
         if _is_long(program, kind, layout):
             is_wide = any(param.dtype == FLOAT64 for param in program.params)
-            resident = 0 if is_wide else RESIDENT
-            kind = replace(kind, width=STEP_VECTORS * kind.width, parts=STEP_VECTORS, resident=resident)
+            kind = replace(kind, turns=TURNS, resident=0 if is_wide else RESIDENT)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
@@ -643,7 +639,7 @@ def _widest(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayI
 
 
 def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
-    """Whether threads compute two vectors: see `STEP_VECTORS`."""
+    """Whether threads compute several vectors: see `TURNS`."""
     is_plain = kind.rank == 1 and kind.tile is None and kind.leader is None and not kind.raw_ranks
     is_plain = is_plain and all(each.kind in ("vector", "same") for each in kind.accesses)
     is_long = layout.size >= _LONG and 1 < kind.width <= 4
@@ -872,7 +868,7 @@ def _geometry(
     row_vectors = -(-inner // kind.width) if kind.leader is None else -(-(inner - 1) // kind.width) + 1
     vectors = row_vectors * math.prod(outer)
     tiles = [0] * kind.rank
-    blocks = -(-vectors // kind.threads)
+    blocks = -(-vectors // (kind.threads * kind.turns))
     if kind.tile is not None:
         extents, edge = [*layout.shape], kind.tile.edge
         if kind.leader is not None:

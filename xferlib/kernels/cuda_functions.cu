@@ -20,6 +20,47 @@
 #define XF_TABLE static __device__ const
 #endif
 
+//: divide_f64: language
+// 1 / y, x / y and the root rounded by the steps of a compiler's own, whose branch for unusual sizes is the flag: a compiler that
+// meets a branch in the middle of an element waits for each result and loads all constants behind it anew.
+XF_QUICK double xf_first_reciprocal_f64(double y, int *is_unsure) {
+  double r, e;
+  const int place = __double2hiint(y) + 0x00300402;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+  r = __hiloint2double(__double2hiint(r), place);
+  e = __fma_rn(-y, r, 1.0);
+  r = __fma_rn(r, __fma_rn(e, e, e), r);
+  *is_unsure |= fabsf(__int_as_float(place)) < __int_as_float(0x00400402);
+  return __fma_rn(r, __fma_rn(-y, r, 1.0), r);
+}
+XF_QUICK double xf_first_quotient_f64(double x, double y, int *is_unsure) {
+  double r, e, first, q;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+  r = __hiloint2double(__double2hiint(r), 1);
+  e = __fma_rn(-y, r, 1.0);
+  r = __fma_rn(r, __fma_rn(e, e, e), r);
+  r = __fma_rn(r, __fma_rn(-y, r, 1.0), r);
+  first = x * r;
+  q = __fma_rn(r, __fma_rn(-y, first, x), first);
+  if (x == 0.0) q = first;
+  else *is_unsure |= !(fabsf(__int_as_float(__double2hiint(x))) >= 0x1.cp-121f);  // 2^-969
+  *is_unsure |= !(fabsf(__fmaf_rn(0.0f, __int_as_float(__double2hiint(y)), __int_as_float(__double2hiint(q)))) > 0x1p-129f);
+  return q;
+}
+
+//: root_f64: language
+XF_QUICK double xf_first_root_f64(double x, int *is_unsure) {
+  double r, e, s;
+  const int place = __double2hiint(x) - 0x03500000;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  r = __hiloint2double(__double2hiint(r), place);
+  e = __fma_rn(x, -(r * r), 1.0);
+  r = __fma_rn(__fma_rn(e, 0.375, 0.5), r * e, r);
+  s = x * r;
+  *is_unsure |= (unsigned int)place >= 0x7ca00000u;
+  return __fma_rn(__fma_rn(s, -s, x), __hiloint2double(__double2hiint(r) - 0x00100000, __double2loint(r)), s);
+}
+
 //: base: language
 #define XF_WHOLE 0x1.8p23f  // added, it rounds to a whole number, which the low bits then hold
 #define XF_HIDDEN 0x800000u
@@ -153,13 +194,31 @@ XF_CAREFUL xf_number xf_root(xf_number x) {  // of a positive number
 // 1 / x within some units of its last place; the hardware's is, and what builds on it is right for every such value.
 #ifdef __CUDACC__
 XF_QUICK float xf_near_reciprocal(float x) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+XF_QUICK float xf_normal_reciprocal(float x) {  // 0 or infinity for a subnormal one, or of one
+  float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r;
+}
 #else
 XF_QUICK float xf_near_reciprocal(float x) { return 1.0f / x; }
+XF_QUICK float xf_normal_reciprocal(float x) { return 1.0f / x; }
 #endif
 // x / y of two pairs
 XF_QUICK float2 xf_quotient(float2 x, float2 y) {
   float r = xf_near_reciprocal(y.x), q = x.x * r;
   return xf_quick_sum(q, (__fmaf_rn(-q, y.x, x.x) + __fmaf_rn(-q, y.y, x.y)) * r);
+}
+
+//: quotient: reciprocal
+// x / y rounded, by the steps of a compiler's own division (P. Markstein, "Computation of elementary functions on the IBM
+// RISC System/6000 processor", IBM J. Res. Dev. 34, 1990), whose branch for unusual sizes is the flag: behind a branch in
+// the middle of an element a compiler loads all constants of the functions behind it anew.
+XF_QUICK float xf_first_quotient(float x, float y, int *is_unsure) {
+  float r = xf_normal_reciprocal(y), zero = x * r, q, wide = fabsf(x), low = fabsf(y);
+  r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
+  q = x * r;
+  q = __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+  q = __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+  *is_unsure |= ((wide <= 0x1p-60f) & (x != 0.0f)) | (wide >= 0x1p60f) | (low <= 0x1p-60f) | (low >= 0x1p60f);
+  return x != 0.0f ? q : zero;
 }
 
 //: near_root: base
@@ -3106,9 +3165,12 @@ XF_QUICK float xf_erf_of_half(float x) {
 // the errors allow: one vector in some hundred with a careful step keeps its block from ending, and others from their
 // turn (erf at 0.70 instead of 0.92 of a copy's speed on an H200 by a bound eight times as large). They are certain of
 // NaN: every operation hands it on, the choices between numbers too.
-XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
-  *is_unsure |= (unsigned int)__double2loint(y) * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
+XF_QUICK float xf_round_by(double y, int low, unsigned int bound, int *is_unsure) {
+  *is_unsure |= (unsigned int)low * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
   return (float)y;
+}
+XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
+  return xf_round_by(y, __double2loint(y), bound, is_unsure);
 }
 #define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
 // A positive normal float with 20 bits behind the first, by its place among the bits: conversions are slow instructions.
@@ -3193,15 +3255,12 @@ XF_QUICK double xf_expm1_double(double x) {
 }
 
 //: power_of_two_in_double: exp_double
-// The float nearest to y = s + s r p; where that is below the least normal number, its sum with that number is rounded
-// to a multiple of the least positive float.
+// The float nearest to y = s + s r p; where that is below the least normal number, the bits that its sum with that number
+// has behind a multiple of the least positive float are what rounding drops.
 XF_QUICK float xf_round_power(double s, double r, double p, int is_small, int *is_unsure) {
   double y = __fma_rn(s * r, p, s);
-  float result;
-  if (is_small) y += 0x1p-126;
-  result = xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure);
-  if (is_small) result -= 0x1p-126f;
-  return result;
+  int low = is_small ? __double2loint(y + 0x1p-126) : __double2loint(y);
+  return xf_round_by(y, low, XF_DOUBLE_BOUND(0x1p-47), is_unsure);
 }
 
 //: exp_in_double: exp power_of_two_in_double
@@ -3231,10 +3290,33 @@ XF_QUICK float xf_first_tanh(float x, int *is_unsure) {
 }
 
 //: hyperbolic_double: exp_double
+// constants: hyperbolic_double
+// 2^(k / 32) and 2^(-k / 32), as in the table of one
+XF_TABLE uint4 xf_hyperbolic_double_table[32] = {
+  {0x0u, 0x3ff00000u, 0x0u, 0x3ff00000u}, {0xd3158574u, 0x3fefd9b0u, 0x5b6e4540u, 0x3fefd076u}, {0x6cf9890fu,
+  0x3fefb558u, 0xa2a490dau, 0x3fefa4afu}, {0xd0125b51u, 0x3fef9301u, 0x337b9b5fu, 0x3fef7c97u}, {0x3c7d517bu,
+  0x3fef72b8u, 0xdcfba487u, 0x3fef5818u}, {0x3168b9aau, 0x3fef5487u, 0xdcef9069u, 0x3fef3720u}, {0x6e756238u,
+  0x3fef387au, 0xdd85529cu, 0x3fef199bu}, {0xf51fdee1u, 0x3fef1e9du, 0xf2fb5e47u, 0x3feeff76u}, {0xa31b715u,
+  0x3fef06feu, 0x995ad3adu, 0x3feee89fu}, {0x373aa9cbu, 0x3feef1a7u, 0xb23e255du, 0x3feed503u}, {0x4c123422u,
+  0x3feedea6u, 0x82a3f090u, 0x3feec491u}, {0x6061892du, 0x3feece08u, 0xb0cdc5e5u, 0x3feeb737u}, {0xd5362a27u,
+  0x3feebfdau, 0x422aa0dbu, 0x3feeace5u}, {0x569d4f82u, 0x3feeb42bu, 0x994cce13u, 0x3feea589u}, {0xdd485429u,
+  0x3feeab07u, 0x73eb0187u, 0x3feea114u}, {0xb03a5585u, 0x3feea47eu, 0xe8ec5f74u, 0x3fee9f75u}, {0x667f3bcdu,
+  0x3feea09eu, 0x667f3bcdu, 0x3feea09eu}, {0xe8ec5f74u, 0x3fee9f75u, 0xb03a5585u, 0x3feea47eu}, {0x73eb0187u,
+  0x3feea114u, 0xdd485429u, 0x3feeab07u}, {0x994cce13u, 0x3feea589u, 0x569d4f82u, 0x3feeb42bu}, {0x422aa0dbu,
+  0x3feeace5u, 0xd5362a27u, 0x3feebfdau}, {0xb0cdc5e5u, 0x3feeb737u, 0x6061892du, 0x3feece08u}, {0x82a3f090u,
+  0x3feec491u, 0x4c123422u, 0x3feedea6u}, {0xb23e255du, 0x3feed503u, 0x373aa9cbu, 0x3feef1a7u}, {0x995ad3adu,
+  0x3feee89fu, 0xa31b715u, 0x3fef06feu}, {0xf2fb5e47u, 0x3feeff76u, 0xf51fdee1u, 0x3fef1e9du}, {0xdd85529cu,
+  0x3fef199bu, 0x6e756238u, 0x3fef387au}, {0xdcef9069u, 0x3fef3720u, 0x3168b9aau, 0x3fef5487u}, {0xdcfba487u,
+  0x3fef5818u, 0x3c7d517bu, 0x3fef72b8u}, {0x337b9b5fu, 0x3fef7c97u, 0xd0125b51u, 0x3fef9301u}, {0xa2a490dau,
+  0x3fefa4afu, 0x6cf9890fu, 0x3fefb558u}, {0x5b6e4540u, 0x3fefd076u, 0xd3158574u, 0x3fefd9b0u}};
+// end of constants
 // f cosh(r) / 2 + g sinh(r) / 2, where f and g are sums of the powers of e next to x and -x
 XF_QUICK double xf_hyperbolic(double x, int is_sine) {
   unsigned int k;
-  double r = xf_reduce_exp(x, &k), up = xf_power_of_two(k), down = xf_power_of_two(0u - k), u = r * r;
+  double r = xf_reduce_exp(x, &k), u = r * r;
+  uint4 t = xf_hyperbolic_double_table[k & 31u];
+  double up = __hiloint2double((int)(t.y + (k << 15)), (int)t.x);
+  double down = __hiloint2double((int)(t.w - (k << 15)), (int)t.z);
   double sum = up + down, difference = up - down;
   return __fma_rn(is_sine ? sum : difference, r * XF_SINH_SERIES(u), (is_sine ? difference : sum) * XF_COSH_SERIES(u));
 }

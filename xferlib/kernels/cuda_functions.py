@@ -136,7 +136,9 @@ def is_certain(node: Node) -> bool:
     return bool(section_of(node)) and native_functions.split_call(node) not in native_functions.UNCERTAIN
 
 
-def text(names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] = ()) -> str:
+def text(
+    names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] = (), *, has_quotients: bool = False
+) -> str:
     """CUDA C++ of functions of float32.
 
     ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``.
@@ -146,12 +148,14 @@ def text(names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] 
         halves: Those that ``xf_exact_half_NAME`` computes as well: the exact result, rounded to float16.
         small: The sections of functions that ``xf_NAME_of_half`` and ``xf_NAME_bf16`` compute for operands of these
             dtypes: what is rounded to the right result. Those of bfloat16 that are not certain of it are steps too.
+        has_quotients: ``xf_first_quotient`` too.
     """
     halves, small = set(halves), set(small)
     of_bfloat16 = sorted(each for each in small if each.endswith("_bf16"))
     in_steps = [name for name, _ in sorted(native_functions.UNCERTAIN) if f"{name}_bf16" in small]
     names = sorted({*names, *halves, *in_steps})
     base = [*sorted(small.difference(of_bfloat16)), *(["reciprocal"] if of_bfloat16 else [])]
+    base += ["quotient"] if has_quotients else []
     in_pairs, in_double = (collect_sections(sections(), base + sections_of(names, way)) for way in ("pairs", "double"))
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)

@@ -312,7 +312,30 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
 
 
-_quick_call = functools.partial(_call, step="xf_first", more=("&own",))
+def _quick_call(node: Node, args: list[str], math: str, flag: str = "&own") -> str:
+    """An operation by its quick step, which sets a flag where it is not certain."""
+    if node.op in ("call", "lookup"):
+        return _call(node, args, math, step="xf_first", more=(flag,))
+    name = quick_operation(node)
+    if name == "reciprocal_f64":
+        args = args[1:]
+    return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
+
+
+_QUICK_OPERATIONS = {
+    ("div", FLOAT32): "quotient", ("div", FLOAT64): "quotient_f64", ("sqrt", FLOAT64): "root_f64",
+}  # fmt: skip
+
+
+def quick_operation(node: Node) -> str:
+    """The name of a quotient or root with a quick step, which has no branch: not for a product by a power of two."""
+    if node.op == "div" and node.args[1].op == "const" and abs(math.frexp(float(node.args[1].attr))[0]) == 0.5:
+        return ""
+    if node.op == "div" and node.dtype == FLOAT64 and node.args[0].op == "const" and float(node.args[0].attr) == 1.0:
+        return "reciprocal_f64"
+    return _QUICK_OPERATIONS.get((node.op, node.dtype), "")
+
+
 _again_call = functools.partial(_call, step="xf_again")
 
 
@@ -325,6 +348,7 @@ CUDA = Dialect(
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
+QUICK = replace(CUDA, call=_quick_call, calls=CUDA.calls | {op for op, _ in _QUICK_OPERATIONS})
 
 
 # Programs as CUDA device functions, for kernels that are more than one loop.
@@ -404,8 +428,12 @@ def function_statements(program: Program, dialect: Dialect) -> tuple[str, list[s
 def _own_function(function: Float64Function) -> str:
     given = [f"x{number}" for number in range(function.operands)]
     taken = ", ".join(f"double {each}" for each in given)
-    common, (value, holds) = function_statements(function.common, CUDA)
+    quick = replace(QUICK, call=functools.partial(_quick_call, flag="is_unsure"))
+    common, (value, holds) = function_statements(function.common, quick)
     rare, (found,) = function_statements(function.rare, CUDA)
+    if any(quick_operation(node) for node in function.common.nodes):  # it may hold where such a step is not certain
+        usual, (result, does_hold) = function_statements(function.common, CUDA)
+        rare = f"{{\n{usual}  if ({does_hold}) return {result};\n}}\n{rare}"
     name = f"{function.name}_f64"
     return f"""\
 __device__ __noinline__ double xf_careful_{name}({taken}) {{
@@ -664,7 +692,7 @@ def prelude(programs: Iterable[Program]) -> str:
         parts.append(_NARROW)
     if own:
         parts += [
-            cuda_functions.sections()["language"][1],
+            *(cuda_functions.sections()[each][1] for each in ("language", "divide_f64", "root_f64")),
             table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
             *map(_own_function, own),
         ]
@@ -683,7 +711,8 @@ def _exact_functions(programs: Iterable[Program]) -> str:
     small = {section for node in calls if (section := cuda_functions.section_of(node))}
     others = [node for node in calls if not cuda_functions.section_of(node)]
     names, halves = ({str(node.attr) for node in others if node.dtype == each} for each in (FLOAT32, FLOAT16))
-    return cuda_functions.text(names, halves, small)
+    quotients = bool(calls) and any(quick_operation(node) == "quotient" for each in programs for node in each.nodes)
+    return cuda_functions.text(names, halves, small, has_quotients=quotients)
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
@@ -932,8 +961,8 @@ class CallKind:
     """Of a block."""
     leader: int | None = None
     """The place of the operand where whose memory is aligned vectors begin; None: they begin with the rows."""
-    parts: int = 1
-    """The pieces of a thread's elements, of which the block has all first ones together, then all second ones."""
+    turns: int = 1
+    """The vectors of a thread, one after the other, the next of which is on its way from memory."""
     resident: int = 0
     """The blocks for which a multiprocessor must have registers; 0: as the compiler likes."""
 
@@ -1062,10 +1091,7 @@ class _ElementwiseWriter:
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
         """The operands that pass through the tile, with the elements of an access."""
         self.leads = shape.leader is not None
-        self.part = shape.width // shape.parts
-        self.at = "j" if shape.parts == 1 else f"(j / {self.part} * {shape.threads * self.part} + j % {self.part})"
-        """The distance of a thread's element ``j`` from its first one."""
-        self.exists = f"{'j >= lead && ' if self.leads else ''}{self.at} < left"
+        self.exists = f"{'j >= lead && ' if self.leads else ''}j < left"
         nodes, stores = program.nodes, program.stores
         # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
         self.is_bounded = bool(
@@ -1073,7 +1099,7 @@ class _ElementwiseWriter:
         )
         self.steps = {node.dtype for node in nodes if not self.is_bounded and is_in_steps(node, program.math)}
         """The types of the calls in steps."""
-        self.is_each = FLOAT16 in self.steps
+        self.is_each = FLOAT16 in self.steps and shape.turns == 1
         """Whether only those elements of a vector are computed again that are not certain, and all of it is stored."""
 
     def needs_parts(self) -> bool:
@@ -1136,12 +1162,29 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _body(self) -> str:
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
-        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads} + threadIdx.x;"]
-        if self.shape.parts == 1:
-            lines.append("  if (vector >= g.vectors) return;")
-        lines += self._offsets()
-        lines += self._vector_body()
-        return "\n".join(lines) + "\n"
+        index, threads, many = self.index, self.shape.threads, self.shape.threads * self.shape.turns
+        lines = [
+            f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;",
+            "  if (vector >= g.vectors) return;",
+        ]
+        body = [*self._offsets(), *self._vector_body()]
+        if self.shape.turns > 1:
+            lines.append(f"  {index} end = g.vectors - vector < {many} ? g.vectors : vector + {many};")
+            lines.append('  asm volatile("" : "+r"(end));  // which is not computed anew in each turn')
+            lines += [line for number in self._streams() for line in self._load_first(number)]
+            body = [f"  #pragma unroll 1\n  for (; vector < end; vector += {threads}) {{", *body, "  }"]
+            if self.steps:
+                body = ["  unsigned int pending = 0;", *body, *self._finish_turns()]
+        return "\n".join([*lines, *body]) + "\n"
+
+    def _finish_turns(self) -> list[str]:
+        """Compute the vectors anew that were not certain: behind the loop, which a call within would cost registers."""
+        return [
+            f"  for (; pending; pending >>= 1) {{\n  vector -= {self.shape.threads};\n  if (!(pending & 1)) continue;",
+            *self._offsets(),
+            *self._compute_again(),
+            "  }",
+        ]
 
     def _vector_body(self) -> list[str]:
         """Compute the elements of a vector, from ``column`` on: from the ``lead``-th on, of ``left``."""
@@ -1156,12 +1199,13 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         flush = [line for number in self._outputs() for line in self._flush(number)]
         if not self.steps:
             return [*lines, *flush]
+        if self.shape.turns > 1:
+            return [*lines, "  pending = 2 * pending + is_unsure;", "  if (!is_unsure) {", *flush, "  }"]
         again = ["  if (is_unsure) {", *self._compute_again()]
         return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
     def _find_full(self) -> str:
-        end = (self.shape.parts - 1) * self.shape.threads * self.part + self.part
-        return f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {end};"
+        return f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {self.shape.width};"
 
     def _tile_body(self, tile: SharedTile) -> list[str]:
         """The body whose block fills the box, computes its elements row by row, and empties it.
@@ -1498,11 +1542,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
         width, rank, index = self.shape.width, self.shape.rank, self.index
         if rank <= 1:
-            first, end = f"vector * {width}", ""
-            if self.shape.parts > 1:
-                first = f"(vector - threadIdx.x) * {width} + threadIdx.x * {self.part}"
-                end = " if (left <= 0) return;"
-            lines = [f"  {index} first = {first}, column = first, left = g.count - first;{end}"]
+            lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
             return [*lines, *(f"  {index} f{number} = 0;" for number in self.elements), *self._find_start()]
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
@@ -1604,10 +1644,12 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         elif kind == "stepped":
             lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
         elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
-            moves = self._moves(self._nbytes(number), name, place, is_load=True)
-            lines.append(
-                f"  {moves}" if self.shape.parts == 1 else f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"
-            )
+            nbytes = self._nbytes(number)
+            if number not in self._streams():
+                lines.append(f"  {vector_moves(nbytes, name, place, is_load=True)}")
+            else:
+                lines.append(f"  {vector_moves(nbytes, name, f'(const char*)ahead{number}', is_load=True)}")
+                lines.append(f"  if (vector + {self.shape.threads} < end) {{ {self._move_next(number)} }}")
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
@@ -1615,6 +1657,22 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         else:
             lines.append(f"  {{\n    {loop}\n  }}")
         return lines
+
+    def _streams(self) -> list[int]:
+        """The operands whose next vector is on its way while one is computed."""
+        reads = self.program.reads if self.shape.turns > 1 else ()
+        return [number for number in self.elements if number in reads and self.access[number].kind == "vector"]
+
+    def _load_first(self, number: int) -> list[str]:
+        """Load a thread's first vector of such an operand."""
+        memory, width = storage_type(self._dtype(number)), self.shape.width
+        move = self._move_next(number, "vector")
+        return [f"  __align__(16) {memory} ahead{number}[{width}];", f"  {move}"]
+
+    def _move_next(self, number: int, vector: str = "") -> str:
+        nbytes = self._nbytes(number)
+        place = f"p{number} + ({vector or f'vector + {self.shape.threads}'}) * {nbytes}"
+        return vector_moves(nbytes, f"ahead{number}", place, is_load=True)
 
     def _load_stepped(self, number: int, name: str) -> str:
         """Load a vector whose elements are some apart, from the words that they are in."""
@@ -1655,7 +1713,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = self._moves(
+            moves = vector_moves(
                 nbytes, f"{'h' if is_half else 'o'}{number}", self._address(number, "column"), is_load=False
             )
             if is_half:
@@ -1666,16 +1724,6 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
                 )
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
-
-    def _moves(self, nbytes: int, local: str, address: str, *, is_load: bool) -> str:
-        """The moves of a vector, in its parts."""
-        each = nbytes // self.shape.parts
-        return " ".join(
-            vector_moves(
-                each, f"((char*){local} + {k * each})", f"{address} + {k * each * self.shape.threads}", is_load=is_load
-            )
-            for k in range(self.shape.parts)
-        )
 
     def _fetch(self, number: int, address: str) -> str:
         return fetch(address, self._dtype(number), self.words[number])
@@ -1690,7 +1738,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         Such a call takes the quick step for all elements, and the vector asks once whether all were certain. With a
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
-        dialect = replace(CUDA, call=_quick_call) if self.steps else CUDA
+        dialect = QUICK if self.steps else CUDA
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
@@ -1733,13 +1781,13 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """The element ``j`` of an operand, in the box or at a pointer."""
         if number in self.passed:
             return self._cell(number)
-        return self._fetch(number, self._address(number, f"column + {self.at}", pointer))
+        return self._fetch(number, self._address(number, f"column + j", pointer))
 
     def _store_element(self, number: int, value: str) -> str:
         """Store the element ``j`` of an output."""
         if number in self.passed:
             return f"{self._cell(number)} = {value};"
-        return self._store(number, self._address(number, f"column + {self.at}"), value)
+        return self._store(number, self._address(number, f"column + j"), value)
 
     def _again_arguments(self) -> list[tuple[str, str]]:
         """The parameters of the function `_again`, and their values in the loop."""
@@ -1787,7 +1835,7 @@ __device__ __noinline__ xf_results xf_again({given}) {{
         return f"g.length{node.attr}" if node.op == "length" else self._leaf_number(node.op)
 
     def _leaf_number(self, op: str) -> str:
-        return {"index": f"(long long)first + {self.at}", "size": "(long long)g.count"}[op]
+        return {"index": f"(long long)first + j", "size": "(long long)g.count"}[op]
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""

@@ -1,4 +1,4 @@
-"""`elementwise`: one definition, called on the arrays of any backend."""
+"""`elementwise`, one definition for the arrays of any backend, how kernels are pickled, and `astype` as one of them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Special functions of one number, for snippets: the error functions, the normal distribution, Bessel's I0.
+"""Functions of real numbers as formulas of core operations, so that every engine computes the same bits.
 
-NumPy has none of them, and CUDA's differ in their last bits, so that they are formulas here: polynomials fitted with
-40 digits (Chebyshev interpolation), whose error is below a tenth of a float64 ulp, around one ``exp`` or ``log`` of
-float64 where the function is no polynomial. The complementary error function is scaled by ``exp(x * x)``, as in
-Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x)exp(x^2)erfc x", Mathematics of Computation 36, 1981;
-the inverses are those of Giles, "Approximating the erfinv function", GPU Computing Gems, 2011, in their variable.
+Of the special ones, the error functions, the normal distribution and Bessel's I0, NumPy has none, and CUDA's differ in
+their last bits: they are polynomials fitted with 40 digits (Chebyshev interpolation), whose error is below a tenth of a
+float64 ulp, around one ``exp`` or ``log`` of float64 where the function is no polynomial. The complementary error
+function is scaled by ``exp(x * x)``, as in Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x)exp(x^2)erfc
+x", Mathematics of Computation 36, 1981; the inverses are those of Giles, "Approximating the erfinv function", GPU
+Computing Gems, 2011, in their variable.
 """
 
 from __future__ import annotations

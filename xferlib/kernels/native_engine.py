@@ -515,7 +515,7 @@ def _find_library(backend: Backend) -> tuple[Any, ...] | None:
         return None
     return (
         plain.array_type, plain.exchange, plain.is_negated, plain.is_conjugate, plain.recording, *plain.levels,
-        plain.maker, plain.is_frozen, plain.count_write,
+        plain.maker, plain.is_frozen, plain.count_writes, plain.make_check,
     )  # fmt: skip
 
 

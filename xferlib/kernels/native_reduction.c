@@ -210,6 +210,39 @@ XF_EXPORT struct {
 #else
 #define XF_WIDTH 16
 #endif
+/* The elements of a vector from number `shift` on, then those of another. */
+#if defined(__clang__)
+#define XF_BEHIND(T, ...) static inline xf_vector xf_behind(xf_vector v, xf_vector next, int shift) { \
+  const xf_vector both[2] = {v, next}; \
+  return *(const xf_any *)((const T *)both + shift); \
+}
+#else
+#define XF_BEHIND(T, ...) static inline xf_vector xf_behind(xf_vector v, xf_vector next, int shift) { \
+  return __builtin_shuffle(v, next, (xf_places){__VA_ARGS__} + shift); \
+}
+#endif
+/* Some lanes, which a compiler keeps in a register where it can: an array would be memory. */
+#if defined(__GNUC__)
+#define XF_VECTOR(T, N, NAME) typedef T NAME __attribute__((vector_size(N * sizeof(T))))
+#else
+#define XF_VECTOR(T, N, NAME) typedef T NAME[N]
+#endif
+/* Elements of an array, read once. */
+#if defined(XF_SHUFFLE)
+#define XF_LOADS(T, N) typedef T xf_in __attribute__((vector_size(N * sizeof(T)))); \
+  typedef T xf_any_in __attribute__((vector_size(N * sizeof(T)), aligned(sizeof(T)), may_alias));
+#define XF_LOAD(NAME, FROM) xf_in NAME = *(const xf_any_in *)(FROM); XF_LOADED(NAME)
+#else
+#define XF_LOADS(T, N) typedef T xf_in;
+#define XF_LOAD(NAME, FROM) const xf_in *const NAME = FROM
+#endif
+#if defined(__GNUC__)
+#define XF_UNROLLED _Pragma("GCC unroll 4")
+#define XF_VECTORISED _Pragma("GCC unroll 1") /* before a short loop is unrolled */
+#else
+#define XF_UNROLLED
+#define XF_VECTORISED
+#endif
 //: widen
 /* Halves as floats, by the instruction that no loop becomes. */
 #if defined(__F16C__) && defined(__GNUC__)

@@ -84,6 +84,12 @@ _LEAST_SIDE = 256
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
+_VECTOR_NBYTES = 32
+"""Of the lanes of a row; of numbers of two bytes gcc makes no vectors so wide."""
+_LEAST_WHOLE_NBYTES = 192
+"""Of a row, below which rows are turned."""
+_MOST_WHOLE = 4096
+"""Elements of a row that is not cut into blocks."""
 _LINE_NBYTES = 64
 _WORD_NBYTES = 16
 """Of the greatest elements that are brought into order as one."""
@@ -162,6 +168,13 @@ class _Values:
     def leave(self, accumulators: list[str]) -> list[str]:
         """The values of the specification."""
         return accumulators
+
+    def neutral(self) -> list[str]:
+        """Accumulators that change none, of a combination whose order shows in no bit."""
+        value, dtype = self.combine_program.stores[0].value, self.dtypes[0]
+        lowest, highest = (0, 1) if dtype == BOOL else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+        found = {"max": lowest, "min": highest, "mul": 1, "and": 1 if dtype == BOOL else -1}.get(value.op, 0)
+        return [f"({self.types[0]}){found % (1 << 64)}ULL"]
 
 
 _KEYS = {1: ("signed char", 0), 2: ("short", 0x7C00), 4: ("int", 0x7F800000), 8: ("long long", 0x7FF0000000000000)}
@@ -245,6 +258,9 @@ class _Extremum(_Values):
     def leave(self, accumulators: list[str]) -> list[str]:
         return [f"xf_of_bits({', '.join(accumulators)})"]
 
+    def neutral(self) -> list[str]:
+        return [f"({self.types[0]})(1ULL << {8 * self.dtype.itemsize - 1})", f"({self.types[1]})~0ULL", "0"]
+
 
 class _Small(_Values):
     """The sum or product of small integers: of few of them in fewer bits, of which a vector holds more."""
@@ -265,6 +281,9 @@ class _Small(_Values):
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
         return "", [f"({x[0]} {self._sign} {y[0]})"]
+
+    def neutral(self) -> list[str]:
+        return ["0" if self._sign == "+" else "1"]
 
     def combine_near(self, count: int) -> str:
         """Combine ``n0_0``, ``n0_1`` and so on to ``v0_0``."""
@@ -369,6 +388,9 @@ class _Truth(_Values):
     def leave(self, accumulators: list[str]) -> list[str]:
         return [f"({accumulators[0]} != 0)"]
 
+    def neutral(self) -> list[str]:
+        return [f"({self.types[0]})~0ULL" if not self._is_any else "0"]
+
 
 def _find_whole(program: Program, *, of_truth: bool) -> int | None:
     """The array whose elements are the first accumulator as they are, or whose truth is it."""
@@ -438,6 +460,7 @@ class _Streams:
             parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
             if not self.ops:
                 parts.append(self._step(lanes))
+            parts.append(f"XF_BEHIND({c_type(self._dtype)}, {', '.join(map(str, range(lanes)))})\n")
             parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
             if self._mapped:
                 parts.append(self._map_vectors(lanes))
@@ -453,10 +476,24 @@ class _Streams:
             parts.append(self._few())
         return "".join(parts)
 
+    def neutral(self, k: int) -> str:
+        return {"add": "-0.0", "mul": "1.0"}[self.ops[k]]
+
+    def store_vectors(self, to: str, at: str, shift: str) -> str:
+        """Store what elements from number ``at`` on are mapped to; or those from ``shift`` on, then neutral ones."""
+        text = ""
+        for k, each in enumerate(self._mapped):
+            value = re.sub(
+                r"\b([ehz]\d+)\b", lambda found: f"({self._sources([found[1]])[0]})", each.replace("{at}", f"({at})")
+            )
+            if shift:
+                value = f"xf_behind({value}, ({c_type(self._dtype)}){self.neutral(k)} - (xf_vector){{0}}, {shift})"
+            text += f"*(xf_any *)({to.format(k)}) = {value}; "
+        return text
+
     def pad(self, name: str, start: str, end: str) -> str:
         """Let the elements of ``name`` that are behind those of a level be such that each of these stays what it is."""
-        neutral = {"add": "-0.0", "mul": "1.0"}
-        set_all = " ".join(f"{name.format(k)}[i] = {neutral[op]};" for k, op in enumerate(self.ops))
+        set_all = " ".join(f"{name.format(k)}[i] = {self.neutral(k)};" for k in range(len(self.ops)))
         return f"for (long long i = {start}; i < {end}; ++i) {{ {set_all} }}"
 
     @property
@@ -652,15 +689,42 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         """Make the nodes of whole groups of ``m`` elements: of what is in ``w``, or of the inputs."""
         if is_mapped and not self._mapped:
             return ""
-        kind, count = c_type(self._dtype), len(self._combined)
+        count = len(self._combined)
         names = self._arrays if is_mapped else [f"w{k}" for k in range(count)]
-        sources = [f"(const {kind} *)e{each[1:]}" if each[0] == "z" else each.replace("h", "e") for each in names]
-        arguments = [f"a{k} + n" for k in range(count)] + sources
+        arguments = [f"a{k} + n" for k in range(count)] + self._sources(names)
         return f"""
 #if {"XF_MAPPED" if is_mapped else "XF_NODE"}
         base = m - m % XF_UNIT;
         {"xf_mapped" if is_mapped else "xf_trees"}({", ".join(arguments)}, m / XF_UNIT);
 #endif"""
+
+    def take_run(self, advance: Callable[[str], str]) -> str:
+        """Make the nodes of all whole chunks of a group that lie before ``e``."""
+        if not self._mapped:
+            return ""
+        arguments = [*(f"a{k} + n" for k in range(len(self._combined))), *self._sources(self._arrays)]
+        return f"""
+#if XF_MAPPED
+      const long long chunks = (left < end - at ? left : end - at) / {CHUNK};
+      if (chunks) {{
+        const long long some = chunks < XF_BRANCH - chunk ? chunks : XF_BRANCH - chunk, taken = some * {CHUNK};
+        xf_mapped({", ".join(arguments)}, taken / XF_UNIT);
+        n += taken / XF_NODE;
+        at += taken;
+        chunk += some - 1;
+        {advance("taken")}
+        continue;
+      }}
+#endif"""
+
+    @property
+    def sources(self) -> list[str]:
+        """The elements that ``xf_mapped`` takes; empty if there is no such function."""
+        return self._sources(self._arrays)
+
+    def _sources(self, names: list[str]) -> list[str]:
+        kind = c_type(self._dtype)
+        return [f"(const {kind} *)e{each[1:]}" if each[0] == "z" else each.replace("h", "e") for each in names]
 
 
 def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
@@ -767,8 +831,9 @@ class _ReductionWriter:
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
-        is_widened = max(sizes) > max([self._dtype(number).itemsize for number in self.arrays], default=8)
-        self.lanes = min(MOST_LANES, (WIDENED_NBYTES if is_widened else LANES_NBYTES) // max(sizes))
+        self.is_widened = max(sizes) > max([self._dtype(number).itemsize for number in self.arrays], default=8)
+        self.lanes = min(MOST_LANES, (WIDENED_NBYTES if self.is_widened else LANES_NBYTES) // max(sizes))
+        self.wide = 8 if max(sizes) == 2 else _VECTOR_NBYTES // max(sizes)
         self.tile = TILE_NBYTES // sum(sizes) * (2 if self.is_free else 1)
 
     def _dtype(self, number: int) -> DType:
@@ -1000,19 +1065,32 @@ static long long xf_level(long long n, {taken}) {{
     # The elements of a row are read in runs. Where an axis has the least stride, but others are inside it, a run is
     # brought into order in a buffer: as many steps along that axis as fit, or as a line of the cache has.
     def _rows(self) -> str:
+        first = ""
+        if whole := self._whole_rows():
+            least = 1 if self.streams else self.wide
+            first = f"""
+  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1 && reduced == 1 && {self._are_whole()}) {{
+    xf_whole_rows(row, last_row, g, p);
+    return;
+  }}"""
         body = self._blocks()
-        if self.is_free:
-            body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
-        return self._walk(
+        if isinstance(self.values, _First):
+            body = self._search(self.values)
+        elif self.is_free:
+            body = self._lanes()
+        return whole + self._walk(
             "xf_rows",
             f"  {self._each(self._row_memory())}\n",
             body,
             f"""\
     const long long place = xf_offset(row, kept, kept_extent, places);
     if (parts > 1) {{ {self._keep("a{0}[0]", "row")} }} else {{ {self._results("a{0}[0]", "place")} }}""",
+            first=first,
         )
 
-    def _walk(self, name: str, memory: str, body: str, end: str, unit: str = "1", wide: str = "1") -> str:
+    def _walk(
+        self, name: str, memory: str, body: str, end: str, unit: str = "1", wide: str = "1", first: str = ""
+    ) -> str:
         """A function of rows of elements, or of words of ``wide`` elements, each row for ``unit`` results."""
         buffers, direct, is_direct, room = [], [], [], "0"
         for number in self.arrays:
@@ -1032,7 +1110,7 @@ static long long xf_level(long long n, {taken}) {{
         return f"""\
 static void {name}(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
-  {self._geometry()}
+  {self._geometry()}{first}
   const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
   {self._buffers(SLAB, CHUNK)}
 {memory}  {self._range(f"{unit} / {wide}")}
@@ -1274,12 +1352,14 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     def _advance(self, count: str, wide: str = "1") -> str:
         return f"left -= {count}; " + " ".join(f"e{number} += {count} * {wide};" for number in self.arrays)
 
-    def _collapse(self, count: str, combine: Callable[[str], str]) -> str:
+    def _collapse(self, count: str, combine: Callable[[str], str], whole: int | None = None) -> str:
         """Combine lanes; ``combine`` writes how lane ``t`` is with the one that far after it."""
-        each = "XF_INDEPENDENT\n for (long long t = 0;"
-        halves = [self.lanes >> level for level in range(1, self.lanes.bit_length())]
+        each, whole = "XF_INDEPENDENT\n for (long long t = 0;", whole or self.lanes
+        halves = [whole >> level for level in range(1, whole.bit_length())]
         constant = "\n".join(f"{each} t < {half}; ++t) {combine(str(half))}" for half in halves)
-        return f"""if ({count} == {self.lanes}) {{ {constant} }}
+        if count == str(whole):
+            return constant
+        return f"""if ({count} == {whole}) {{ {constant} }}
     else for (long long n_ = {count}; n_ > 1;) {{
       const long long rest = n_ - n_ / 2;
       {each} t < n_ / 2; ++t) {combine("rest")}
@@ -1289,54 +1369,89 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     def _lanes(self) -> str:
         """Combine every so manieth element, where the order shows in no bit."""
         cap = f"if (m > {CHUNK}) m = {CHUNK};" if self._converts else ""
-        lanes = self.lanes
+        lanes, wide = self.lanes, self.wide
         eight = self._map_and_combine(
             GROUP, lambda j: (f"[j + {lanes * j} + t]", f"[j + {lanes * j} + t]", f"at + j + {lanes * j} + t")
         )
-        one = self._each("{T} x{k}_;") + self._map("[j + t]", "[j + t]", "at + j + t", "x{0}_")
         folded = lambda rest: self._combine("a{0}[t]", f"a{{0}}[{rest} + t]", "a{0}[t]", is_in_order=False)
         decided = ""
         if self.values.is_decided:
             decided = f"""
       int go = 1;
-      for (long long t = 0; t < filled; ++t) go &= !({self.values.is_decided.format("a0[t]")});
+      for (long long t = 0; t < {lanes}; ++t) go &= !({self.values.is_decided.format("a0[t]")});
+      for (long long t = 0; t < {wide}; ++t) go &= !({self.values.is_decided.format("w0[t]")});
       if (!go) break;"""
             cap += f"""
       if (m > look) m = look;
       if (look < {MOST_DECIDED}) look *= 4;"""
+        neutral = " ".join(f"w{k}[t] = {value};" for k, value in enumerate(self.values.neutral()))
+        start = f"for (long long t = 0; t < {wide}; ++t) {{ {neutral} }}"
+        end = f"for (long long t = 0; t < {wide}; ++t) {{ {self._move('a{0}[t]', 'w{0}[t]')} }}"
+        many, count = "", wide
+        if not self._loads_vectors:
+            count = lanes
+            neutral = " ".join(f"a{k}[t] = {value};" for k, value in enumerate(self.values.neutral()))
+            start += f" for (long long t = 0; t < {lanes}; ++t) {{ {neutral} }}"
+            end = f"for (long long t = 0; t < {wide}; ++t) {self._combine('a{0}[t]', 'w{0}[t]', 'a{0}[t]')}"
+            many = f"""
+      for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        XF_INDEPENDENT
+        for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
+      }}"""
         return f"""\
-    long long filled = 0, look = {DECIDED};
+    long long look = {DECIDED};
+    {self._lane_types()} {self._each("xf_w{k} w{k};")}
+    {start}
     for (long long m; at < end; at += m) {{
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
       {cap}
       {self._convert("m")}
-      long long j = 0;
-      if (filled < {lanes}) {{
-        const long long n = {lanes} - filled < m ? {lanes} - filled : m;
-        XF_INDEPENDENT
-        for (long long t = 0; t < n; ++t) {self._map("[t]", "[t]", "at + t", "a{0}[filled + t]")}
-        filled += n;
-        j = n;
-      }}
-      for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
-        XF_INDEPENDENT
-        for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
-      }}
-      for (; j < m; j += {lanes}) {{
-        const long long n = m - j < {lanes} ? m - j : {lanes};
-        XF_INDEPENDENT
-        for (long long t = 0; t < n; ++t) {{ {one} {self._combine("a{0}[t]", "x{0}_", "a{0}[t]")} }}
-      }}
+      long long j = 0;{many}{self._take_lanes("m", "at + ")}
       {self._advance("m")}{decided}
     }}
-    {self._collapse("filled", folded)}"""
+    {end}
+    {self._collapse(str(count), folded, count)}"""
+
+    @property
+    def _loads_vectors(self) -> bool:
+        """Whether elements are loaded as vectors: of several accumulators a compiler reads them for each again."""
+        return isinstance(self.values, _Extremum) and self.whole is not None and self.values.dtype != FLOAT16
+
+    def _lane_types(self) -> str:
+        text = " ".join(f"XF_VECTOR({kind}, {self.wide}, xf_w{k});" for k, kind in enumerate(self.types))
+        return f"{text} XF_LOADS({c_type(self.spec.accumulators[0])}, {self.wide})" if self._loads_vectors else text
+
+    def _take_lanes(self, count: str, start: str = "") -> str:
+        """Combine the elements from ``j`` on with the lanes ``w``; ``start`` is before the number of the first."""
+        wide, number = self.wide, self.whole
+        each = f"XF_INDEPENDENT\n for (long long t = 0; t < {wide}; ++t)"
+        one = self._each("{T} x{k}_;") + self._map("[j + t]", "[j + t]", f"{start}j + t", "x{0}_")
+        one += self._combine("w{0}[t]", "x{0}_", "w{0}[t]")
+        many, last = "", f"{each} if (j + t < {count}) {{ {one} }}"
+        if self._loads_vectors and start:
+            loads = [f"XF_LOAD(e{number}_{k}, e{number} + j + {wide * k});" for k in range(GROUP)]
+            eight = self._map_and_combine(GROUP, lambda k: ("", f"_{k}[t]", "0"))
+            many = f"""
+      for (; j + {GROUP * wide} <= {count}; j += {GROUP * wide}) {{
+        {" ".join(loads)}
+        XF_VECTORISED
+        {each} {{ {eight} {self._combine("w{0}[t]", "v{0}_0", "w{0}[t]")} }}
+      }}"""
+        if self.spec.combine.stores[0].value.op in _IDEMPOTENT or isinstance(self.values, _First):
+            last = f"if (j && {count} >= {wide}) {{ j = {count} - {wide}; {each} {{ {one} }} }} else {last}"
+        return f"""{many}
+      XF_UNROLLED
+      for (; j + {wide} <= {count}; j += {wide}) {{ {each} {{ {one} }} }}
+      if (j < {count}) {{ {last} }}"""
 
     def _search(self, values: _First) -> str:
-        """Find the extremum of a block, and its place where none before is as good: less work than both at once."""
+        """Find the extremum of a block, and its place where none before is as good: less work than both at once.
+
+        A comparison passes over NaN, but their sum does not: where it is one, as of infinities, NaN is looked for.
+        """
         lanes, kind, sign = self.lanes, values.value_type, values.sign
         value = values.find(f"e{self.whole}[{{}}]")
-        flag = {"double": "long long"}.get(kind, "int")
 
         def take(name: str, at: str) -> str:
             return f"const {kind} {name} = {value.format(at)};"
@@ -1349,24 +1464,20 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             eight += f" const {kind} x{GROUP + k} = {choose(f'x{2 * k}', f'x{2 * k + 1}')};"
         eight += f" w[t] = {choose('w[t]', f'x{2 * GROUP - 2}')};"
         one = f"{take('x', 'j + t')} w[t] = {choose('w[t]', 'x')};"
-        first = f"{take('x', 't')} w[t] = x;"
-        nans = ""
-        if values.is_compared:  # which no comparison finds
-            pairs = [f"__builtin_isunordered(x{k}, x{k + 1})" for k in range(0, GROUP, 2)]
-            eight += f" nan[t] |= {' | '.join(pairs)};"
-            one += " nan[t] |= x != x;"
-            first += " nan[t] = x != x;"
+        first, sums, nans = f"{take('x', 't')} w[t] = x;", "", ""
+        if values.is_compared:
+            eight += " s[t] += ((x0 + x1) + (x2 + x3)) + ((x4 + x5) + (x6 + x7));"
+            one += " s[t] += x;"
+            first += " s[t] = x;"
+            sums = " s[t] += s[{rest} + t];"
             nans = f"""
-      {flag} is_nan = 0;
-      for (long long t = 0; t < n; ++t) is_nan |= nan[t];
-      if (is_nan) {{
+      if (s[0] != s[0]) {{
         long long i = 0;
-        while (e{self.whole}[i] == e{self.whole}[i]) ++i;
-        best = e{self.whole}[i];
-        best_at = at + i;
-        break;
+        while (i < m && {value.format("i")} == {value.format("i")}) ++i;
+        if (i < m) {{ best = {value.format("i")}; best_at = at + i; break; }}
       }}"""
         each = "XF_INDEPENDENT\n for (long long t = 0;"
+        halve = lambda rest: f"{{ w[t] = {choose('w[t]', f'w[{rest} + t]')};{sums.format(rest=rest)} }}"
         first_of_all, decided = "", ""
         if values.furthest:
             decided = f"\n      if (best == {values.furthest}) break;"
@@ -1382,8 +1493,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
       if (m > {SEARCHED}) m = {SEARCHED};{first_of_all}
-      {kind} w[{lanes}];
-      {f"{flag} nan[{lanes}];" if values.is_compared else ""}
+      {kind} w[{lanes}];{f" {kind} s[{lanes}];" if values.is_compared else ""}
       long long n = m < {lanes} ? m : {lanes}, j = n;
       {each} t < n; ++t) {{ {first} }}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
@@ -1392,8 +1502,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       for (; j < m; j += {lanes}) {{
         const long long few = m - j < {lanes} ? m - j : {lanes};
         {each} t < few; ++t) {{ {one} }}
-      }}{nans}
-      {self._collapse("n", lambda rest: f"w[t] = {choose('w[t]', f'w[{rest} + t]')};")}
+      }}
+      {self._collapse("n", halve)}{nans}
       if (best_at < 0 || w[0] {sign} best) {{
         long long i = 0;
         best = w[0];
@@ -1441,7 +1551,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     long long held = 0;
     for (int group = 0; group < XF_BRANCH && at < end; ++group) {{
     long long n = 0;
-    for (int chunk = 0; chunk < XF_BRANCH && at < end; ++chunk) {{
+    for (int chunk = 0; chunk < XF_BRANCH && at < end; ++chunk) {{{streams.take_run(self._advance) if streams else ""}
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
       long long base = 0, nodes = 0, over = 0;
       for (long long done = 0, q; done < m; done += q) {{
@@ -1518,6 +1628,131 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             f"if (is_direct{number}) {{ XF_AHEAD(e{number} + {at}, {count} * {self._dtype(number).itemsize}); }}"
             for number in self.arrays
         )
+
+    def _are_whole(self) -> str:
+        """Whether each row's elements are adjacent, and of their alignment."""
+        return " && ".join(
+            f"r{number}[0] == {self._dtype(number).itemsize} && "
+            f"(unsigned long long)p[{number}] % _Alignof({storage_type(self._dtype(number))}) == 0 && "
+            f"xf_are_multiples(k{number}, kept, _Alignof({storage_type(self._dtype(number))}))"
+            for number in self.arrays
+        )
+
+    def _whole_rows(self) -> str:
+        """``xf_whole_rows``: rows of adjacent elements, many together, whose nodes or lanes lie one after the other."""
+        takes_nodes = self._takes_nodes
+        if not takes_nodes and (not self.is_free or self._converts):
+            return ""
+        start, wide, row, halve = self._row_of_nodes() if takes_nodes else self._row_of_lanes()
+        bases = " ".join(
+            f"const {storage_type(self._dtype(number))} *e{number} = "
+            f"(const {storage_type(self._dtype(number))} *)(base{number} + r * k{number}[kept - 1]);"
+            for number in self.arrays
+        )
+        return f"""\
+#if {"XF_MAPPED" if takes_nodes else "1"}
+#define XF_WHOLE_ROWS {self._most_whole()}
+static void xf_whole_rows(long long row, long long last_row, const long long *g, char *const *p) {{
+  {self._geometry()}
+  {start}
+  {self._each(f"{{T}} a{{k}}[{2 * CHUNK}];")}
+  for (long long m; row < last_row; row += m) {{
+    m = kept_extent[kept - 1] - row % kept_extent[kept - 1];
+    if (m > last_row - row) m = last_row - row;
+    if (m > {CHUNK} / wide) m = {CHUNK} / wide;
+    {self._bases()}
+    for (long long r = 0; r < m; ++r) {{
+      {bases}
+      {row}
+    }}
+    long long n = m * {wide}, each = {wide};
+    {halve}
+    for (; each > 1; each /= 2, n /= 2) xf_halve(n, 1, {", ".join(self._names("a{}"))});
+    const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
+    if (apart == 1) {{
+      XF_INDEPENDENT
+      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[t]", "place + t")} }}
+    }} else {{
+      for (long long t = 0; t < m; ++t) {{ XF_ONE_BY_ONE; {self._results("a{0}[t]", "place + t * apart")} }}
+    }}
+  }}
+}}
+#endif
+#ifndef XF_WHOLE_ROWS
+#define XF_WHOLE_ROWS 0
+#define xf_whole_rows(row, last_row, g, p)
+#endif
+"""
+
+    @property
+    def _takes_nodes(self) -> bool:
+        return self.streams is not None and bool(self.streams.ops) and bool(self.streams.sources)
+
+    @property
+    def whole_counts(self) -> range:
+        """The numbers of adjacent elements of which rows are not turned."""
+        if self._takes_nodes:
+            return range(_LEAST_WHOLE_NBYTES // self.spec.accumulators[0].itemsize, self._most_whole() + 1)
+        return range(self.wide, self._most_whole() + 1) if self.is_free and not self._converts else range(0)
+
+    def _most_whole(self) -> int:
+        if isinstance(self.values, _First):  # which is searched faster, but for the end of the search
+            return 2 * DECIDED if self.spec.accumulators[0].itemsize >= 4 else 0
+        if self._loads_vectors:
+            return CHUNK
+        return 4 * DECIDED if self.values.is_decided or self.is_widened else _MOST_WHOLE
+
+    def _row_of_nodes(self) -> tuple[str, str, str, str]:
+        """Of sums and products: each row is padded to a power of two of nodes, or of elements if it is short."""
+        streams = self.streams
+        assert streams is not None
+        arguments = ", ".join([*self._names("a{} + r * wide"), *streams.sources])
+        rest = ", ".join([*self._names("a{} + (r * wide + made)"), *self._names("w{}")])
+        own = ", ".join(self._names("a{}"))
+        moved = " ".join(f"e{number} += count - over;" for number in self.arrays)
+        start = f"""
+  enum {{ LANES = XF_UNIT / XF_NODE }};
+  const long long over = count % XF_UNIT, is_short = count <= XF_UNIT / 2;
+  long long wide = LANES;
+  while ((is_short ? wide : wide / LANES * XF_UNIT) < count) wide *= 2;
+  {self._buffers(1, "XF_UNIT")}
+  {self._each("{T} w{k}[XF_UNIT];")}
+  {streams.pad("w{}", "over", "XF_UNIT")}"""
+        row = f"""
+      long long made = count / XF_UNIT * LANES, i = 0;
+      if (made) xf_mapped({arguments}, count / XF_UNIT);
+      if (over) {{
+        {self._each("{T} *const to{k} = is_short ? a{k} + r * wide : w{k};")}
+        {moved}
+        if (count >= LANES) {{
+          for (; i + LANES <= over; i += LANES) {{ {streams.store_vectors("to{} + i", "i", "")} }}
+          if (i < over) {{ {streams.store_vectors("to{} + i", "over - LANES", "LANES - (over - i)")} }}
+        }} else {{
+          {self._convert("over")}
+          for (; i < over; ++i) {self._map("[i]", "[i]", "0", "to{0}[i]")}
+        }}
+        if (!is_short) xf_trees({rest}, 1);
+        made += count < LANES ? over : is_short ? (over + LANES - 1) / LANES * LANES : LANES;
+      }}
+      {streams.pad("a{}", "r * wide + made", "(r + 1) * wide")}"""
+        halve = f"""
+    for (; each >= XF_NODE; each /= XF_NODE, n /= XF_NODE) {{
+      const long long groups = (n + XF_UNIT - 1) / XF_UNIT;
+      {streams.pad("a{}", "n", "groups * XF_UNIT")}
+      xf_trees({own}, {own}, groups);
+    }}"""
+        return start, "wide", row, halve
+
+    def _row_of_lanes(self) -> tuple[str, str, str, str]:
+        """Where the order shows in no bit: lanes, each of every so manieth element."""
+        wide, each = self.wide, f"XF_INDEPENDENT\n for (long long t = 0; t < {self.wide}; ++t)"
+        row = f"""
+      {self._each("xf_w{k} w{k};")}
+      long long j = {wide};
+      {each} {self._map("[t]", "[t]", "t", "w{0}[t]")}
+      {self._take_lanes("count")}
+      {each} {{ {self._move(f"a{{0}}[r * {wide} + t]", "w{0}[t]")} }}"""
+        return f"enum {{ wide = {wide} }}; {self._lane_types()}", "wide", row, ""
 
     # --- columns: results that are adjacent
     def _columns(self) -> str:
@@ -1785,7 +2020,7 @@ class NativeReduction(native_engine.NativeKernel):
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
-        self.sides = writer.sides
+        self.sides, self.whole_counts = writer.sides, writer.whole_counts
         # Extrema of floats, whose loops are short, lose a sixth of their speed where these are not unrolled.
         is_short = isinstance(writer.values, _Extremum)
         flags = native_source.OPTIONS if is_short else native_engine.COMPACT_OPTIONS
@@ -1858,6 +2093,9 @@ class NativeReductionPlan:
         side = inner * wide
         is_nearer = nearest <= _stride(keeps[-1][:-1])
         is_short = is_nearer and self._count <= (_SHORT_ROW if inner >= 2 * GROUP else GROUP) and side >= 2 * GROUP
+        is_short = is_short and not (
+            self._count in kernel.whole_counts and len(along) == 1 and along[0][1 : 1 + arrays] == tuple(sizes)
+        )
         self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
         self._tile = side if wide > 1 else kernel.tile
         words = 1

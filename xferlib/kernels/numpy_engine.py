@@ -549,10 +549,12 @@ def _copy(x: A, out: A) -> None:
 
 
 def _index(first: A, out: A) -> None:
-    out[...] = np.arange(int(first), int(first) + out.size).reshape(out.shape)
+    out[...] = first if first.ndim else np.arange(int(first), int(first) + out.size).reshape(out.shape)
 
 
 # A program as a function of blocks, with which reductions map, combine and finish.
+
+_NONE_BEFORE = np.array(0, INT64)
 
 
 class BlockFunction:
@@ -579,20 +581,23 @@ class BlockFunction:
             return None
         return self._only[0]
 
-    def __call__(self, operands: Sequence[A], first: int = 0) -> None:
-        """Run; all arrays that are not scalars have one shape. ``first`` is the number of the first element."""
+    def __call__(self, operands: Sequence[A], first: A = _NONE_BEFORE) -> None:
+        """Run; all arrays that are not scalars have one shape.
+
+        ``first`` is the number of the first element in C order, or those of all, broadcast to that shape.
+        """
         if self._only is not None:
             execute([self._only], operands)
         else:
             execute(self.recipe.all_steps, self._environment(operands, None, first))
 
-    def _environment(self, operands: Sequence[A], raws: list[A] | None, first: int = 0) -> list[A]:
+    def _environment(self, operands: Sequence[A], raws: list[A] | None, first: A = _NONE_BEFORE) -> list[A]:
         recipe = self.recipe
         env = recipe.environment(None)
         env[: len(operands)] = operands
         recipe.bind_scratch(env, operands[self._last].shape, raws)
         if recipe.uses_index:
-            env[recipe.first_slot] = np.array(first, INT64)
+            env[recipe.first_slot] = first
         return env
 
     def environment(self, operands: Sequence[A], raws: list[A]) -> list[A]:

@@ -399,20 +399,15 @@ class NumpyReduction:
         """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
-        if self._is_by_row:
-            mapped = self._temporaries(shape)
-            for row in range(shape[0]):
-                parts = [each if each.ndim == 0 else each[row] for each in blocks]
-                self._map([*parts, *(each[row] if each.ndim else each for each in mapped)], start)
-            return mapped
+        index = np.arange(start, start + shape[1]) if self._is_by_row else np.array(start)
         # Adjacent columns stay adjacent when mapped: a transposition would cost more than the arithmetic.
         strides = next(each.strides for each in blocks if each.ndim)
-        if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
+        if abs(strides[0]) < abs(strides[1]) and (self._is_by_row or not self._map.recipe.uses_index):
             mapped = self._temporaries(shape[::-1])
-            self._map([*(each.T for each in blocks), *mapped], start)
+            self._map([*(each.T for each in blocks), *mapped], index[:, np.newaxis] if index.ndim else index)
             return [each.T for each in mapped]
         mapped = self._temporaries(shape)
-        self._map([*blocks, *mapped], start)
+        self._map([*blocks, *mapped], index)
         return mapped
 
     def _temporaries(self, shape: tuple[int, ...]) -> list[A]:

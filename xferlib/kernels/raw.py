@@ -1,4 +1,7 @@
-"""A raw kernel's launch, checked once and then repeated with other addresses and numbers."""
+"""`raw_module` and its kernels: CUDA source, compiled for a device or a CPU, and launches of it.
+
+A launch is checked once, and then repeated with other addresses and numbers.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
-from xferlib._core.device import Device, make_capture_error
+from xferlib._core.device import Device
 from xferlib.errors import quote
 from xferlib.kernels.plans import Plans
 from xferlib.sim import machine, model
@@ -84,6 +84,13 @@ class ArrayKind:
         extent = nothing if 0 in self.shape else find_extent(self.shape, self.strides, self.dtype.itemsize)
         self.start, self.stop, self.form = extent
         """The bytes that an array at address 0 would occupy, as of a span."""
+
+    def with_form(self, form: model.Form) -> ArrayKind:
+        """One of its own that occupies other bytes between the same ends."""
+        made = object.__new__(ArrayKind)
+        made.facts, made.shape, made.strides, made.dtype = self.facts, self.shape, self.strides, self.dtype
+        made.start, made.stop, made.form = self.start, self.stop, form
+        return made
 
 
 _kinds: Plans[ArrayKind] = Plans(4096)
@@ -395,87 +402,3 @@ def spans_of(arrays: Sequence[SimArray]) -> Spans:
     for each in arrays:
         found += each.spans()
     return found
-
-
-# Elements at computed positions: operations that read and write just these, so that the detector knows them.
-#
-# The bytes to access depend on the indices, so these are read at once: a fast device is as legal as a slow one.
-
-Indices = tuple[HostArray, ...]
-
-
-def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
-    """Enqueue ``out[...] = x[indices]``."""
-    stream = machine.stream(x.device)
-    found = _values(indices, stream)
-    source, into = x.memory(), out.memory()
-    _check(found, x.shape)
-
-    def run() -> None:
-        into[...] = source[found]
-
-    reads = select_spans(x, found)
-    machine.machine().enqueue(stream, "index", run, reads=reads, writes=out.spans(), nbytes=2 * out.nbytes)
-
-
-def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
-    """Enqueue ``x[indices] = value``, of an array or a number; a mask may stand for the indices."""
-    stream = machine.stream(x.device)
-    found = _values(indices, stream)
-    into, (source,) = x.memory(), memories_of((value,))
-    _check(found, x.shape)
-
-    def run() -> None:
-        into[found] = source
-
-    reads = value.spans() if isinstance(value, SimArray) else ()
-    machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
-
-
-def _values(indices: Sequence[SimArray], stream: SimStream) -> Indices:
-    """Copies of the indices, as they are in stream order."""
-    if stream.recorded is not None:
-        raise make_capture_error("an index that is an array", stream.device)
-    memories = memories_of(indices)
-    copies: list[HostArray] = []
-    simulated, spans = machine.machine(), spans_of(indices)
-    with simulated.lock:
-        read = lambda: copies.extend(each.copy() for each in memories)
-        operation = simulated.enqueue(stream, "index", read, reads=spans, nbytes=0)
-        assert operation is not None
-        simulated.engine.force(operation)
-    return tuple(copies)
-
-
-def _check(indices: Indices, shape: tuple[int, ...]) -> None:
-    """Refuse indices out of range.
-
-    Raises:
-        IndexError: One is.
-    """
-    for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
-        if each.dtype != np.bool_ and each.size and not -extent <= each.min() <= each.max() < extent:
-            raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
-
-
-def select_spans(array: SimArray, keys: Indices) -> Spans:
-    """The spans of the elements of ``array[keys]``."""
-    (whole,) = array.spans() or (None,)
-    if whole is None:
-        return ()
-    shape, strides, axes = array.shape, array.strides, array.ndim
-    rest = sum(each.ndim if each.dtype == np.bool_ else 1 for each in keys)
-    if c_strides(shape[rest:], array.dtype.itemsize) == strides[rest:]:
-        axes = rest  # the axes without a key are contiguous
-    run = math.prod(shape[axes:]) * array.dtype.itemsize
-    base = array.info.pointer - array.allocation.block.pointer
-
-    def find() -> model.Offsets:
-        offsets = np.full((), base, np.int64)
-        for axis in range(axes):
-            along = np.arange(shape[axis], dtype=np.int64) * strides[axis]
-            line = along.reshape(-1, *[1] * (axes - axis - 1))
-            offsets = offsets + np.broadcast_to(line, shape[:axes])[keys]
-        return np.asarray(offsets).reshape(-1)
-
-    return (whole._replace(form=model.Cells(run, find)),)

@@ -38,7 +38,7 @@ from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
-from xferlib.sim import launches, memory, portable
+from xferlib.sim import indexing, launches, memory, portable
 from xferlib.sim import machine as machine_module
 from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
@@ -367,12 +367,15 @@ class SimBackend(Backend):
         return True
 
     def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
-        arrays_module.gather(x, indices, out)
+        indexing.gather(x, indices, out)
         return True
 
     def scatter(self, x: SimArray, indices: Sequence[SimArray], value: Any) -> bool:
-        arrays_module.scatter(x, indices, value)
+        indexing.scatter(x, indices, value)
         return True
+
+    def select(self, x: SimArray, mask: SimArray) -> SimArray:
+        return indexing.select(x, mask)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
         info = ArrayInfo(
@@ -558,6 +561,8 @@ def borrow_memory(array: Any) -> Any:
 
 class SimCall(HostCall):
     """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
+
+    operations = 1
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

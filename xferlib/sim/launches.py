@@ -53,7 +53,7 @@ def bind_simulator(simulated: Machine, local: Any) -> None:
         KnownView, ConvertedNumber,
     )  # fmt: skip
     if carry_out is not None:
-        simulated.engine.complete = carry_out
+        simulated.engine.carry_out_next = carry_out
 
 
 class NewArray:
@@ -223,7 +223,7 @@ def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
 # Operations of an array library, in contrast to xferlib's own kernels.
 #
 # A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
-# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
+# may be recycled while they still run. xferlib's kernels tell. The namespace of the simulated devices
 # is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
 # that is too short is found.
 
@@ -251,7 +251,7 @@ def note(call: Any, given: Sequence[Any], result: Any) -> None:
     """Note for a function of the namespace that this call, with these arguments, is what it came to.
 
     ``call.bind()`` gives a function of arguments of the same layouts and of the place of the call, which makes it for
-    them, or returns `NotImplemented` with nothing done.
+    them, or returns `NotImplemented` with nothing done. It has enqueued ``call.operations``.
     """
     if (notes := _thread.notes) is not None:
         notes.append((call, given, result))
@@ -266,6 +266,7 @@ class RepeatedCall:
     """
 
     __slots__ = ("_launch", "_run")
+    operations = 1
 
     def __init__(self, launch: PreparedLaunch, run: Callable[[tuple[Any, ...]], object]) -> None:
         self._launch = launch
@@ -486,7 +487,7 @@ class KnownCalls:
             thread.is_inside, thread.notes = True, notes
             before = engine.serial
             found = self._function(*args, **options)
-            if engine.serial == before + len(notes):  # else it does more
+            if engine.serial == before + sum([call.operations for call, _, _ in notes]):  # else it does more
                 self._remember(args, options, found, notes)
             if outer is not None:
                 outer += notes

@@ -339,14 +339,15 @@ class Engine:
     """The operations in flight."""
 
     __slots__ = (
-        "_has_marks", "_in_flight", "_undelivered", "complete", "most_pending", "schedule", "serial",
+        "_has_marks", "_in_flight", "_undelivered", "carry_out_next", "most_pending", "schedule", "serial",
     )  # fmt: skip
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.most_pending = MOST_PENDING
-        self.complete: Callable[[Operation], None] = Operation.carry_out
-        """`Operation.carry_out`, compiled where that is possible."""
+        self.carry_out_next: Callable[[list[Operation], dict[Operation, None], object], int] = _carry_out_none
+        """Carries out operations from the first one on, while none has to wait and nothing watches it; returns how
+        many. Compiled where that is possible."""
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
         self.serial = 0
@@ -438,8 +439,7 @@ class Engine:
                     try:
                         each.compute()
                     except BaseException as error:
-                        self._has_marks = True
-                        _note_failure(each, error)
+                        self._note_failure(each, error)
                         raise
                     if each.target is not None:
                         self._undelivered.append(each)
@@ -461,23 +461,41 @@ class Engine:
 
     def _carry_out(self, targets: Iterable[Operation]) -> None:
         """Carry out operations in turn, behind those that must come before them."""
+        left = [*targets]
         with deferred, np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
-            for target in targets:
-                before = target.before
-                is_next = target.run is not None and (not before or (len(before) == 1 and before[0]._is_done))
-                for operation in (target,) if is_next else target.list_needed():
-                    try:
-                        if operation.around is None:
-                            self.complete(operation)
-                        else:
-                            _carry_out_with_watches(operation, operation.around)
-                    except BaseException as error:
-                        self._has_marks = True
-                        _note_failure(operation, error)
-                        raise
-                    self._in_flight.pop(operation, None)
-                    if deferred.is_noted:
-                        deferred.check()
+            while left:
+                try:
+                    done = self.carry_out_next(left, self._in_flight, deferred)
+                except BaseException as error:
+                    self._note_failure(next(each for each in left if not each._is_done), error)
+                    raise
+                del left[:done]
+                if deferred.is_noted:
+                    deferred.check()
+                elif left:
+                    self._carry_out_behind_others(left.pop(0))
+
+    def _carry_out_behind_others(self, target: Operation) -> None:
+        for operation in target.list_needed():
+            try:
+                if operation.around is None:
+                    operation.carry_out()
+                else:
+                    _carry_out_with_watches(operation, operation.around)
+            except BaseException as error:
+                self._note_failure(operation, error)
+                raise
+            self._in_flight.pop(operation, None)
+            if deferred.is_noted:
+                deferred.check()
+
+    def _note_failure(self, operation: Operation, error: BaseException) -> None:
+        self._has_marks = True
+        _note_failure(operation, error)
+
+
+def _carry_out_none(operations: list[Operation], in_flight: dict[Operation, None], noted: object) -> int:
+    return 0
 
 
 def _carry_out_with_watches(operation: Operation, around: Around) -> None:

@@ -1,4 +1,4 @@
-"""The backends on which a test runs, and why it does not run on others."""
+"""The checks that the plug-in makes around each test, and the backends on which a test runs."""
 
 from __future__ import annotations
 

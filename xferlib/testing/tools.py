@@ -1,4 +1,4 @@
-"""Blocks in which the library is set up otherwise; afterwards everything is as it was."""
+"""Assertions about arrays, blocks in which the library is set up otherwise, and what it holds at a moment."""
 
 from __future__ import annotations
 

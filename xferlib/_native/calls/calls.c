@@ -349,7 +349,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_simulated_launch", xf_bind_simulated_launch, METH_VARARGS, NULL},
     {"bind_simulated_operation", xf_bind_simulated_operation, METH_VARARGS, NULL},
     {"bind_simulated_steps", xf_bind_simulated_steps, METH_VARARGS, NULL},
-    {"carry_out", xf_carry_out, METH_O, NULL},
+    {"carry_out", (PyCFunction)(void (*)(void))xf_carry_out, METH_FASTCALL, NULL},
     {"set_simulator", xf_set_simulator, METH_VARARGS, NULL},
     {"draw", FAST(xf_draw)},
     {"fill_random", xf_fill_random, METH_VARARGS, NULL},

@@ -28,7 +28,7 @@ PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_operation(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_steps(PyObject *module, PyObject *arguments);
-PyObject *xf_carry_out(PyObject *module, PyObject *simulated);
+PyObject *xf_carry_out(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_scan(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_creation(PyObject *module, PyObject *arguments);
@@ -67,6 +67,7 @@ int xf_find_owner(PyObject *known, PyObject *array, word handle);
 int xf_is_word(PyObject *given, word *found);
 void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);
+PyObject *xf_simulated_device(PyObject *array);
 int xf_put_number(char *to, PyObject *value, char code);
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
 

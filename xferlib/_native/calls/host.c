@@ -30,8 +30,15 @@ typedef struct {
     const DLPackExchangeAPI *exchange;
     PyObject *is_negated, *is_conjugate, *recording; /* as in replay.h */
     PyObject *levels, *level, *tracked; /* a dict and its key, which holds -1 where no array has a tangent; an attribute of arrays */
-    PyObject *maker, *is_frozen, *note_write; /* is_frozen: whether writes to an array are refused; note_write: of those that it counts */
+    PyObject *maker, *is_frozen, *count_writes; /* is_frozen: whether writes to an array are refused; count_writes: of a tuple of arrays */
+    PyObject *make_check; /* of plain arrays: a function that answers for others of their ranks all that is asked above at once */
 } other_library;
+
+/* The function of `make_check` for arrays of these ranks, and None where there is none; NULL before they have come twice. */
+typedef struct {
+    PyObject *function;
+    unsigned long long ranks;
+} known_check;
 
 /* An array, whichever library it is of. */
 typedef struct {
@@ -52,6 +59,7 @@ typedef struct {
     long long most, most_with_lock, most_alone; /* elements: between two looks for a signal, while the GIL is held, and of one thread */
     int count, outputs, sites, keeps_order, raw, needs_outputs; /* whether a call without its outputs is refused */
     other_library other;
+    known_check checks[2]; /* of calls whose outputs are new, and are given */
     parameter parameters[MOST_PARAMETERS];
 } host_call;
 
@@ -62,6 +70,8 @@ static void (*read_number)(PyObject *, void *); /* of NumPy, as it lies in an ar
 static void free_host(PyObject *capsule)
 {
     host_call *h = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(h->checks[0].function);
+    Py_XDECREF(h->checks[1].function);
     Py_XDECREF(h->kept);
     PyMem_Free(h);
 }
@@ -90,11 +100,11 @@ static int see_numpy(const parameter *own, PyObject *value, view *v)
     return 1;
 }
 
-/* Whether another library just computes: it records nothing, and no array has a tangent. */
-static int is_quiet(const other_library *l)
+/* Whether no array has a tangent. */
+static int has_no_levels(const other_library *l)
 {
     PyObject *level = PyDict_GetItemWithError(l->levels, l->level);
-    return level && PyLong_AsLong(level) == -1 && !xf_is_unusual(l->recording, NULL, Py_None);
+    return level && PyLong_AsLong(level) == -1;
 }
 
 /* Whether an array's elements are what its memory holds, and its library does not follow what becomes of them. */
@@ -133,10 +143,53 @@ static int see(const host_call *h, const parameter *own, PyObject *value, view *
     int is_seen;
     if (type == ndarray_type)
         return !h->other.type && see_numpy(own, value, v);
-    is_seen = type == h->other.type && is_plain_array(&h->other, own, value) && see_other(&h->other, own, value, v);
+    is_seen = type == h->other.type && see_other(&h->other, own, value, v);
     if (!is_seen)
         PyErr_Clear();
     return is_seen;
+}
+
+/* Make a check of plain arrays where arrays of their ranks came last time, too; else remember the ranks. */
+static void remember_check(const other_library *l, known_check *check, unsigned long long ranks, PyObject *const *arrays, Py_ssize_t count)
+{
+    PyObject *before = check->function;
+    if (check->ranks == ranks && before)
+        return;
+    check->function = check->ranks == ranks ? xf_call(l->make_check, arrays, count) : NULL;
+    check->ranks = ranks;
+    Py_XDECREF(before);
+}
+
+/* Whether the arrays' elements are what their memory holds, and their library just computes: it records nothing, and does not follow
+   what becomes of them. */
+static int are_plain(const host_call *h, known_check *check, PyObject *const *values, int known, const view *views)
+{
+    PyObject *arrays[MOST_PARAMETERS], *function = check->function, *answer;
+    unsigned long long ranks = 1;
+    Py_ssize_t count = 0;
+    int is_plain;
+    if (!has_no_levels(&h->other))
+        return 0;
+    for (int i = 0; i < known; ++i)
+        if (is_array(&h->parameters[i])) {
+            ranks = ranks * (MOST_DIMENSIONS + 1) + (unsigned)views[i].axes;
+            arrays[count++] = values[i];
+        }
+    if (function && function != Py_None && check->ranks == ranks) {
+        Py_INCREF(function);
+        answer = xf_call(function, arrays, count);
+        Py_DECREF(function);
+        if (is_done(answer) && answer == Py_True)
+            return 1;
+        PyErr_Clear();
+    }
+    is_plain = !xf_is_unusual(h->other.recording, NULL, Py_None);
+    for (int i = 0; i < known && is_plain; ++i)
+        is_plain = !is_array(&h->parameters[i]) || is_plain_array(&h->other, &h->parameters[i], values[i]);
+    if (is_plain && h->other.make_check)
+        remember_check(&h->other, check, ranks, arrays, count);
+    PyErr_Clear();
+    return is_plain;
 }
 
 /* Broadcast the extents of one more array: whether that is possible. */
@@ -541,7 +594,7 @@ static void find_strides(const host_call *h, const view *views, layout *l)
 /* Look at the arguments, and put the numbers and the addresses where they belong: 1, 0 where Python is to look, -1 with an error. */
 static int take(const host_call *h, PyObject *const *values, int known, view *views, char (*numbers)[16], char **p)
 {
-    if (h->other.type && (known == 0 || (PyObject *)Py_TYPE(values[0]) == ndarray_type || !is_quiet(&h->other)))
+    if (h->other.type && (known == 0 || (PyObject *)Py_TYPE(values[0]) == ndarray_type))
         return 0;
     for (int i = 0; i < known; ++i) {
         const parameter *own = &h->parameters[i];
@@ -556,19 +609,25 @@ static int take(const host_call *h, PyObject *const *values, int known, view *vi
 }
 
 /* Tell a library that counts writes of the given arrays that are written: 0 with an error set. */
-static int note_writes(const host_call *h, PyObject *const *values, int known)
+static int count_writes(const host_call *h, PyObject *const *values, int known)
 {
-    for (int i = 0; h->other.note_write && i < known; ++i)
-        if (h->parameters[i].is_written &&
-            !is_done(PyObject_CallFunctionObjArgs(h->other.note_write, values[i], NULL)))
-            return 0;
-    return 1;
+    PyObject *written[MOST_PARAMETERS], *tuple;
+    Py_ssize_t count = 0;
+    for (int i = 0; h->other.count_writes && i < known; ++i)
+        if (h->parameters[i].is_written)
+            written[count++] = values[i];
+    if (!count)
+        return 1;
+    tuple = xf_pack(written, count);
+    count = tuple && is_done(PyObject_CallFunctionObjArgs(h->other.count_writes, tuple, NULL));
+    Py_XDECREF(tuple);
+    return (int)count;
 }
 
 /* (arguments, out) -> the result, or NotImplemented with nothing done. */
 static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    const host_call *h = PyCapsule_GetPointer(self, NULL);
+    host_call *h = PyCapsule_GetPointer(self, NULL);
     PyObject *values[MOST_PARAMETERS], *result = NULL;
     char *p[MOST_PARAMETERS];
     _Alignas(16) char numbers[MOST_PARAMETERS][16];
@@ -585,7 +644,7 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
         Py_RETURN_NOTIMPLEMENTED;
     if ((state = take(h, values, known, views, numbers, p)) < 0)
         return NULL;
-    if (!state || !find_shape(h, views, known, &l))
+    if (!state || !find_shape(h, views, known, &l) || (h->other.type && !are_plain(h, &h->checks[!is_new], values, known, views)))
         Py_RETURN_NOTIMPLEMENTED;
     if (is_new) {
         if ((state = make_outputs(h, &l, values, views)) < 0)
@@ -597,7 +656,7 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
     }
     if (l.elements && !are_apart(h, views)) {
         result = Py_NewRef(Py_NotImplemented);
-    } else if (note_writes(h, values, known)) {
+    } else if (count_writes(h, values, known)) {
         find_strides(h, views, &l);
         if (!l.elements || !compute(h, p, views, &l))
             result = result_of(h, values);
@@ -611,14 +670,14 @@ static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))run, METH_FA
 
 static int read_library(PyObject *given, other_library *l)
 {
-    PyObject *exchange, **questions[] = {&l->is_negated, &l->is_conjugate, &l->recording, &l->is_frozen, &l->note_write};
+    PyObject *exchange, **questions[] = {&l->is_negated, &l->is_conjugate, &l->recording, &l->is_frozen, &l->count_writes, &l->make_check};
     if (given == Py_None)
         return 1;
-    if (!PyArg_ParseTuple(given, "OOOOOOOOOOO", &l->type, &exchange, &l->is_negated, &l->is_conjugate, &l->recording, &l->levels, &l->level,
-                          &l->tracked, &l->maker, &l->is_frozen, &l->note_write) ||
+    if (!PyArg_ParseTuple(given, "OOOOOOOOOOOO", &l->type, &exchange, &l->is_negated, &l->is_conjugate, &l->recording, &l->levels, &l->level,
+                          &l->tracked, &l->maker, &l->is_frozen, &l->count_writes, &l->make_check) ||
         !(l->exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api")))
         return 0;
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 6; ++i)
         if (*questions[i] == Py_None)
             *questions[i] = NULL;
     if (l->exchange->major != 1 || !l->exchange->describe)

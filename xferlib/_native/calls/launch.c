@@ -56,11 +56,11 @@ static PyObject *follow(PyObject *from, PyObject *names)
     return at;
 }
 
-/* 1 with the address of an array's memory in *found, or -1 with an error set. */
-static int find_address(const launcher *l, PyObject *array, word *found)
+/* 1 with the number to which attributes lead in *found, the last of which may be called; or -1 with an error set. */
+static int find_number(PyObject *from, PyObject *names, int is_method, word *found)
 {
-    PyObject *at = follow(array, l->names), *next;
-    if (at && l->is_method) {
+    PyObject *at = follow(from, names), *next;
+    if (at && is_method) {
         next = PyObject_CallNoArgs(at);
         Py_DECREF(at);
         at = next;
@@ -75,6 +75,12 @@ static int find_address(const launcher *l, PyObject *array, word *found)
     *found = at == Py_None ? 0 : PyLong_AsUnsignedLongLong(at); /* None: memory of an empty array */
     Py_DECREF(at);
     return *found == (word)-1 && PyErr_Occurred() ? -1 : 1;
+}
+
+/* 1 with the address of an array's memory in *found, or -1 with an error set. */
+static int find_address(const launcher *l, PyObject *array, word *found)
+{
+    return find_number(array, l->names, l->is_method, found);
 }
 
 /* Write a signed or an unsigned integer of some bytes; 0 where it is out of range, -1 with an error set. */
@@ -261,9 +267,12 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
 
    On a stream of the program's own C does what Python does there: new outputs are of the stream's memory, and the use of a
    given array is noted where its memory is another stream's, which must not give it to others before this one has done its
-   work. */
+   work.
 
-enum { MOST_LAUNCHES = 2, MOST_PAIRS = 32 };
+   No frame of Python runs where the library's own functions do without: behind other work, which has emptied the caches, one
+   costs more than the call that it makes. */
+
+enum { MOST_LAUNCHES = 2, MOST_PAIRS = 32, MOST_GIVEN = 8 };
 enum { PER_THREAD = 2 }; /* up to here CUDA's handles are names of default streams; but for 0 they are left to Python */
 
 typedef struct {
@@ -274,15 +283,20 @@ typedef struct {
 } step;
 
 typedef struct {
+    PyObject *calls[2]; /* tuples of (function, tuple of arguments), which make it one after the other on the default stream,
+                           and on another one */
+    int offset, also;   /* where its address stands in the block */
+} output;
+
+typedef struct {
     launcher common;
     PyObject *owner, *flag; /* while the flag of the owner is False, no use on the default stream is noted */
     PyObject *memory;    /* tells whose an array's memory is: see xf_find_owner() */
     PyObject *note;      /* (array, stream): notes the use */
-    PyObject *handle_of, *stream_of, *device, *is_current; /* the device's current stream: its handle, and the stream itself;
-                               what tells whether the device is current, None: there is one */
+    PyObject *current, *place, *handle; /* gives the library's current stream there, and the attributes that lead to its handle */
+    PyObject *stream_of, *device, *is_current; /* gives our own object for it; whether the device is the current one, None: there
+                               is one device */
     PyObject *captures;  /* a list: anything in it changes what a call on a stream means */
-    PyObject *makers;    /* tuple of (maker of an output on the default stream; one that is given a stream, None: the first
-                            serves any that is current; offset; another one) */
     PyObject *known[2];  /* weak references to the default stream and to the last other one, */
     word known_handle;   /* of this handle */
     word only;           /* the handle of the one stream that the arguments are for, or ANY_STREAM */
@@ -296,8 +310,9 @@ typedef struct {
     } pair[MOST_PAIRS];
     const char *block;   /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
-    int count;
+    int count, made;
     step steps[MOST_LAUNCHES];
+    output outputs[MOST_PARAMETERS];
 } maker;
 
 #define ANY_STREAM ((word)-1)
@@ -328,7 +343,7 @@ static int find_stream(maker *m, launch_stream *on)
             return on->stream != NULL;
         Py_CLEAR(on->stream);
     }
-    on->stream = xf_call(m->stream_of, &m->device, 1);
+    on->stream = PyObject_CallFunctionObjArgs(m->stream_of, m->device, NULL);
     before = *known;
     if (!on->stream || !(*known = PyWeakref_NewRef(on->stream, NULL))) {
         *known = before;
@@ -347,13 +362,13 @@ static int is_served(maker *m, launch_stream *on)
     int is_ready = 1;
     on->handle = ANY_STREAM; /* not known */
     if (m->is_current != Py_None) {
-        found = xf_call(m->is_current, &m->device, 1);
+        found = PyObject_CallFunctionObjArgs(m->is_current, m->device, NULL);
         is_ready = found && PyObject_IsTrue(found) > 0;
         Py_XDECREF(found);
     }
-    if (!is_ready || !(found = xf_call(m->handle_of, &m->device, 1)))
+    if (!is_ready || !(found = PyObject_CallFunctionObjArgs(m->current, m->place, NULL)))
         return 0;
-    is_ready = xf_is_word(found, &on->handle);
+    is_ready = find_number(found, m->handle, 0, &on->handle) > 0;
     Py_DECREF(found);
     return is_ready && (m->only == ANY_STREAM || m->only == on->handle) &&
            (!on->handle || (on->handle > PER_THREAD && !PyList_Size(m->captures) && find_stream(m, on)));
@@ -415,25 +430,46 @@ static int are_noted(maker *m, PyObject *const *values, launch_stream *on)
     return is_noted;
 }
 
+/* The array that some calls make: each but the first has the array before its arguments, and the first one the stream if there is
+   one. What a call returns takes the array's place, unless that is None. */
+static PyObject *make_array(PyObject *calls, PyObject *stream)
+{
+    PyObject *array = Py_XNewRef(stream);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(calls); ++i) {
+        PyObject *each = PyTuple_GetItem(calls, i), *function = PyTuple_GetItem(each, 0), *rest = PyTuple_GetItem(each, 1);
+        PyObject *given[MOST_GIVEN] = {array}, *found;
+        Py_ssize_t count = array ? PyTuple_Size(rest) : 0;
+        for (Py_ssize_t j = 0; j < count; ++j)
+            given[j + 1] = PyTuple_GetItem(rest, j);
+        found = array ? xf_call(function, given, count + 1) : PyObject_CallObject(function, rest);
+        if (found == Py_None && i) {
+            Py_DECREF(found);
+            continue;
+        }
+        Py_XDECREF(array);
+        array = found;
+        if (!array)
+            break;
+    }
+    return array;
+}
+
 /* Make the outputs, and write their addresses into the block: how many were made, fewer with an error set. */
 static int make_outputs(const maker *m, const launch_stream *on, char *block, PyObject **made)
 {
     int count = 0;
-    for (; count < (int)PyTuple_Size(m->makers); ++count) {
-        PyObject *make, *make_on;
-        int offset, also;
+    for (; count < m->made; ++count) {
+        const output *o = &m->outputs[count];
+        const int is_on = on->handle && o->calls[1] != Py_None;
         word address = 0;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "OOii", &make, &make_on, &offset, &also))
-            break;
-        made[count] = on->handle && make_on != Py_None ? xf_call(make_on, &on->stream, 1) : PyObject_CallNoArgs(make);
-        if (!made[count])
+        if (!(made[count] = make_array(o->calls[is_on], is_on ? on->stream : NULL)))
             break;
         if (find_address(&m->common, made[count], &address) < 0) {
             Py_DECREF(made[count]);
             break;
         }
-        memcpy(block + offset, &address, sizeof address);
-        memcpy(block + also, &address, sizeof address);
+        memcpy(block + o->offset, &address, sizeof address);
+        memcpy(block + o->also, &address, sizeof address);
     }
     return count;
 }
@@ -459,7 +495,7 @@ static int launch_steps(const maker *m, word handle, char *block)
 static PyObject *results_of(const maker *m, PyObject *const *values, PyObject *const *made)
 {
     PyObject *given[MOST_PARAMETERS], *const *from = made;
-    int count = (int)PyTuple_Size(m->makers) - m->spare;
+    int count = m->made - m->spare;
     if (m->returned != Py_None) {
         from = given;
         for (count = 0; count < (int)PyTuple_Size(m->returned); ++count)
@@ -478,7 +514,7 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     launch_stream on = {0};
     _Alignas(16) char block[MOST_BLOCK];
     PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
-    int found, outputs = (int)PyTuple_Size(m->makers), ready = 0, result = NOT_FIT;
+    int found, ready = 0, result = NOT_FIT;
     int has_out = count > 1 && given[1] != Py_None;
     if (count < 1 || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) + has_out != l->count ||
         (has_out && (m->returned == Py_None || PyTuple_Check(given[1]))))
@@ -489,7 +525,7 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     found = is_served(m, &on) ? fill(l, values, block) : 0;
     if (on.handle != ANY_STREAM && m->only != ANY_STREAM && on.handle != m->only && m->others != Py_None)
         return PyObject_CallFunctionObjArgs(m->others, given[0], Py_None, NULL);
-    if (found > 0 && are_apart(m, block) && (ready = make_outputs(m, &on, block, made)) == outputs && are_noted(m, values, &on))
+    if (found > 0 && are_apart(m, block) && (ready = make_outputs(m, &on, block, made)) == m->made && are_noted(m, values, &on))
         WITHOUT_GIL(result = launch_steps(m, on.handle, block));
     if (!result)
         answer = results_of(m, values, made);
@@ -503,6 +539,42 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
 }
 
 static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))run_new, METH_FASTCALL, NULL};
+
+/* Read the calls that make an output: whether there are any, each with a few arguments; an error is set otherwise. */
+static int are_calls_read(PyObject *calls)
+{
+    if (!PyTuple_Check(calls)) {
+        PyErr_SetString(PyExc_TypeError, "the calls that make an output are no tuple");
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(calls); ++i) {
+        PyObject *function, *arguments;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(calls, i), "OO!", &function, &PyTuple_Type, &arguments))
+            return 0;
+        if (PyTuple_Size(arguments) >= MOST_GIVEN) {
+            PyErr_Format(PyExc_ValueError, "a call with %zd arguments, of at most %d", PyTuple_Size(arguments), MOST_GIVEN - 1);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Read how the outputs are made: whether that is possible. */
+static int are_outputs_read(maker *m, PyObject *makers)
+{
+    for (; m->made < PyTuple_Size(makers) && m->made < MOST_PARAMETERS; ++m->made) {
+        output *o = &m->outputs[m->made];
+        if (!PyArg_ParseTuple(PyTuple_GetItem(makers, m->made), "OOii", &o->calls[0], &o->calls[1], &o->offset, &o->also) ||
+            !are_calls_read(o->calls[0]) || (o->calls[1] != Py_None && !are_calls_read(o->calls[1])))
+            return 0;
+        if (o->offset < 0 || o->also < 0 || o->offset > MOST_BLOCK - 8 || o->also > MOST_BLOCK - 8)
+            break;
+    }
+    if (m->made == PyTuple_Size(makers))
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%zd outputs, whose addresses stand in a block of %d bytes", PyTuple_Size(makers), MOST_BLOCK);
+    return 0;
+}
 
 /* Read the launches: whether their arguments lie in the block. */
 static int are_read(maker *m, PyObject *steps)
@@ -533,8 +605,7 @@ static int are_read(maker *m, PyObject *steps)
             return 0;
         }
     }
-    if (m->count == PyTuple_Size(steps) && m->nbytes <= MOST_BLOCK && PyTuple_Size(m->makers) <= MOST_PARAMETERS &&
-        m->spare >= 0 && m->spare <= PyTuple_Size(m->makers))
+    if (m->count == PyTuple_Size(steps) && m->nbytes <= MOST_BLOCK && m->spare >= 0 && m->spare <= m->made)
         return 1;
     PyErr_Format(PyExc_ValueError, "%zd launches with arguments of %zd bytes", PyTuple_Size(steps), m->nbytes);
     return 0;
@@ -569,12 +640,13 @@ static int are_pairs_read(maker *m, PyObject *pairs)
 /* (address of the launch, launches, offset of the stream in their configurations, what compares the arrays, names of
    attributes, whether the last is a method, what notes writes or None, fields, block as bytes, makers, how many of the last
    outputs are not returned, pairs of arrays, numbers of the arguments that are returned or None, handle of the one stream that they are for or None, what takes calls on others or None, owner, name of its flag, (what is known of memory, what notes a use,
-   what tells the stream's handle, the stream, list of captures), device, what tells whether it is current or None)
-   -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
+   (what gives the current stream, its argument, the attributes that lead to the handle), what gives our object for the stream, list
+   of captures), device, what tells whether it is current or None) -> launch_new; a maker is (calls on the default stream, calls on
+   another one or None for the same, offset, another one), and a launch (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch;
-    PyObject *fields, *steps, *only, *pairs, *capsule, *made = NULL;
+    PyObject *fields, *steps, *makers, *only, *pairs, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
     (void)module;
@@ -586,15 +658,16 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
         return NULL;
     }
     l->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "KO!iOO!pOO!y#O!iO!OOOOU(OOOOO!)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
+    if (PyArg_ParseTuple(arguments, "KO!iOO!pOO!y#O!iO!OOOOU(OO(OOO!)OO!)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
                          &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
-                         &m->makers, &m->spare, &PyTuple_Type, &pairs, &m->returned, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note,
-                         &m->handle_of, &m->stream_of, &PyList_Type, &m->captures, &m->device, &m->is_current)) {
+                         &makers, &m->spare, &PyTuple_Type, &pairs, &m->returned, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note,
+                         &m->current, &m->place, &PyTuple_Type, &m->handle, &m->stream_of, &PyList_Type, &m->captures, &m->device,
+                         &m->is_current)) {
         m->only = ANY_STREAM;
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_read(m, steps) &&
+        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps) &&
                  are_pairs_read(m, pairs))
             made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }

@@ -36,7 +36,7 @@ enum { MOST_ARGUMENTS = 16, MOST_DIMENSIONS = 8, SMALL = 512, PIECE = 8192, ALIG
     X(ALLOCATION, block) X(ALLOCATION, _deaths) X(ALLOCATION, users) X(ALLOCATION, events)                                     \
     X(ARRAY, allocation) X(ARRAY, _info) X(ARRAY, kind) X(ARRAY, _memory) X(ARRAY, _offset) X(ARRAY, _spans)                   \
     X(ARRAY, _uses_whole)                                                                                                      \
-    X(KIND, dtype) X(KIND, shape) X(KIND, strides) X(KIND, start) X(KIND, stop) X(KIND, form)                                  \
+    X(KIND, dtype) X(KIND, shape) X(KIND, strides) X(KIND, start) X(KIND, stop) X(KIND, form) X(KIND, facts)                   \
     X(OPERATION, name) X(OPERATION, arguments) X(OPERATION, participant) X(OPERATION, location) X(OPERATION, call)             \
     X(OPERATION, tick) X(OPERATION, run) X(OPERATION, around) X(OPERATION, serial) X(OPERATION, before) X(OPERATION, take)     \
     X(OPERATION, source) X(OPERATION, target) X(OPERATION, has_host_memory) X(OPERATION, has_failed)                           \
@@ -58,7 +58,7 @@ static const struct {
 #define NAMES(X)                                                                                                             \
     X(streams) X(reuses_memory) X(is_eager) X(memory_nbytes) X(acquire) X(release) X(start) X(stop) X(step) X(co_filename)     \
     X(f_lasti) X(index) X(popleft) X(offset) X(is_done) X(check) X(add_kernel) X(memory) X(allocate) X(take) X(order) X(join)  \
-    X(add) X(is_clear) X(note) X(free_collected)
+    X(add) X(is_clear) X(note) X(free_collected) X(is_noted)
 
 #define AS_NAME(name) NAME_##name,
 #define AS_TEXT(name) #name,
@@ -213,6 +213,16 @@ static void free_call(PyObject *capsule)
 static int is_array(PyObject *value)
 {
     return Py_TYPE(value) == sim.types[ARRAY];
+}
+
+/* The device of a simulated array, borrowed; NULL for any other, or with an error set. */
+PyObject *xf_simulated_device(PyObject *array)
+{
+    if (!sim.is_ready || !is_array(array))
+        return NULL;
+    if (SLOT(array, ARRAY_kind) == Py_None && !is_done(PyObject_CallFunctionObjArgs(sim.kind_of, array, NULL)))
+        return NULL;
+    return PyTuple_GetItem(SLOT(SLOT(array, ARRAY_kind), KIND_facts), 3); /* which `kind_of` leaves with the array */
 }
 
 /* The block of an array: borrowed; NULL where another class than `Allocation` has it. */
@@ -628,8 +638,8 @@ static int note_whole(PyObject *block, PyObject *operation, int is_read)
     return 1;
 }
 
-/* Remember accesses that come after all others to the same memory, as `PreparedLaunch._note_plain`: 1, 0 and nothing done for any
-   other, -1 with an error set. */
+/* Remember accesses that come after all others to the same memory: 1, 0 and nothing done for any other, -1 with an error
+   set. */
 static int note_plain(const launch *l, PyObject *const *given, PyObject *stream, PyObject *operation, PyObject *made)
 {
     bytes_used used[MOST_ARGUMENTS];
@@ -1465,17 +1475,51 @@ PyObject *xf_bind_simulated_operation(PyObject *module, PyObject *arguments)
     return bind(o, &o->kept, arguments, free_operation, &operation_method, is_read);
 }
 
-/* An operation -> None: carry it out, once, as `Operation.carry_out`: no error strikes between its work and the note that it is done. */
-PyObject *xf_carry_out(PyObject *module, PyObject *simulated)
+/* Carry an operation out, once, as `Operation.carry_out`: no error strikes between its work and the note that it is done. */
+static int carry_out(PyObject *simulated)
 {
     PyObject *run = Py_NewRef(SLOT(simulated, OPERATION_run));
     int is_over = is_done(PyObject_CallFunctionObjArgs(run, NULL));
-    (void)module;
     Py_DECREF(run);
-    if (!is_over)
-        return NULL;
-    set(simulated, OPERATION__is_done, Py_True);
-    set(simulated, OPERATION_run, Py_None);
-    set(simulated, OPERATION_before, sim.nothing);
-    Py_RETURN_NONE;
+    if (is_over) {
+        set(simulated, OPERATION__is_done, Py_True);
+        set(simulated, OPERATION_run, Py_None);
+        set(simulated, OPERATION_before, sim.nothing);
+    }
+    return is_over;
+}
+
+/* Whether an operation may run now, and nothing watches it. */
+static int is_next(PyObject *simulated)
+{
+    PyObject *before = SLOT(simulated, OPERATION_before);
+    Py_ssize_t count = PyTuple_Size(before);
+    if (SLOT(simulated, OPERATION_run) == Py_None || SLOT(simulated, OPERATION_around) != Py_None)
+        return 0;
+    return !count || (count == 1 && SLOT(PyTuple_GetItem(before, 0), OPERATION__is_done) == Py_True);
+}
+
+/* (list of operations, those in flight, `deferred`) -> how many from the first one on have been carried out: up to one that has to
+   wait or that something watches, or to Ctrl-C. If one fails, those before it are done. */
+PyObject *xf_carry_out(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t done = 0;
+    int is_noted = 0;
+    (void)module;
+    if (count != 3 || !PyList_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
+        return PyErr_Format(PyExc_TypeError, "operations are carried out with those in flight and what notes Ctrl-C");
+    for (; done < PyList_Size(given[0]) && !is_noted; ++done) {
+        PyObject *simulated = Py_NewRef(PyList_GetItem(given[0], done)), *noted;
+        int state = is_next(simulated) ? carry_out(simulated) : -1;
+        if (state > 0 && (state = PyDict_Contains(given[1], simulated)) >= 0)
+            state = (state && PyDict_DelItem(given[1], simulated)) ? 0 : 1;
+        Py_DECREF(simulated);
+        if (state < 0 && !PyErr_Occurred())
+            break;
+        noted = state > 0 ? ATTRIBUTE(given[2], is_noted) : NULL;
+        is_noted = noted != Py_False;
+        if (!is_done(noted))
+            return NULL;
+    }
+    return PyLong_FromSsize_t(done);
 }

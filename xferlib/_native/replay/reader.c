@@ -35,7 +35,7 @@ typedef struct {
     loop_buffers through;
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, followed;   /* batches handed out; pinned sources that may be without an event */
-    Py_ssize_t least, most, waited_most; /* bytes from which on arrays are a reason for buffers; of the largest array, and of one that a call waits for while the device works */
+    Py_ssize_t most, waited_most; /* bytes of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays, or copies beside the device's work */
@@ -205,7 +205,7 @@ static int have_buffers(Reader *r, PyObject *item)
     unsigned long long at[7], memory, event;
     PyObject *answer, *memory_of, *buffers;
     description d;
-    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= r->least || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
         xf_is_lent(item))
         return !PyErr_Occurred();
     end_filling(l);
@@ -261,26 +261,23 @@ static void fill_ahead(Reader *r)
     Py_DECREF(item);
 }
 
-/* Send plain bytes through the next buffer: whether that is done. They have been read on return. Where the device still reads the
-   buffer, this waits only if `is_patient`. */
-int xf_send_through(const device_copy *c, int is_patient)
+/* Send plain bytes through the next buffer: whether that is done. They have been read on return. */
+int xf_send_through(const device_copy *c)
 {
     loop_buffers *l = c->through;
     const description *host = c->host;
     char *memory = l->at[l->next].memory;
     void *event = l->at[l->next].event, *filling, *stream = c->on->handle;
     long long begun;
-    int error, is_read;
+    int error;
     if (l->source != c->source)
         end_filling(l);
     filling = l->filling;
     l->filling = NULL;
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
-    is_read = !filling && l->query(event); /* to wait takes 1.7 us though the event is complete, to ask 0.4 (H200) */
-    error = is_read && is_patient ? l->wait(event) : is_read;
-    if (!is_read || is_patient)
-        l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
+    error = !filling && l->query(event) ? l->wait(event) : 0; /* to wait takes 1.7 us though the event is complete, to ask 0.4 (H200) */
+    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
@@ -517,11 +514,11 @@ static Reader *new_reader(void)
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
     PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
-    Py_ssize_t least, most, waited_most, followed;
+    Py_ssize_t most, waited_most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &least, &most,
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
                           &waited_most, &followed, &hidden_ns, &provide) ||
         !(r = new_reader()))
         return NULL;
@@ -535,7 +532,6 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->pinned = Py_NewRef(pinned);
     r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
     r->stream = (unsigned long long)-1; /* of no stream */
-    r->least = least;
     r->most = most;
     r->waited_most = waited_most;
     r->followed = followed;

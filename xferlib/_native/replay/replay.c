@@ -133,17 +133,21 @@ device_entry *xf_device_of_call(PyObject *device, PyObject *backend)
     return device_of_call(&r);
 }
 
-/* Whether an array on the CPU is what a call wants: on its device, of its dtype. */
+/* Whether an array, on the CPU or simulated, is what a call wants: on its device, of its dtype. */
 static int stays(const request *r)
 {
     const library *l = xf_find_library(r->array);
+    PyObject *simulated = l ? NULL : xf_simulated_device(r->array);
     description src, arriving;
     const device_entry *e;
-    if (!l || r->out || r->on.named || !xf_may_replay() || !xf_describe(l, r->array, &src) || src.kind != ON_CPU ||
-        !xf_is_converted(&src, r->dtype, &arriving) || is_changed(&src, &arriving))
+    if ((!l && !simulated) || r->out || r->on.named || !xf_may_replay())
+        return 0;
+    if (simulated ? r->dtype != NULL
+                  : !xf_describe(l, r->array, &src) || src.kind != ON_CPU || !xf_is_converted(&src, r->dtype, &arriving) ||
+                        is_changed(&src, &arriving))
         return 0;
     e = device_of_call(r);
-    return e && e->kind == ON_CPU && e->library == l;
+    return e && (simulated ? e->device == simulated : e->kind == ON_CPU && e->library == l);
 }
 
 /* Whether an array is too large for the call; then it is known whether it is pinned. */
@@ -272,7 +276,12 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
     request r = {.array = array, .device = device, .backend = backend, .dtype = dtype, .may_stay = 1};
     const library *l;
     description src;
-    if (!replay.dtypes || !xf_follow() || !(l = xf_find_library(array)) || !xf_describe(l, array, &src) || src.kind != ON_CPU)
+    if (!replay.dtypes || !xf_follow())
+        return NULL;
+    if (stays(&r))
+        return Py_NewRef(array);
+    r.may_stay = 0;
+    if (PyErr_Occurred() || !(l = xf_find_library(array)) || !xf_describe(l, array, &src) || src.kind != ON_CPU)
         return NULL;
     return upload(&r);
 }

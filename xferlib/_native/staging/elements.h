@@ -2,7 +2,7 @@
 
    The obvious way, C's own conversions in one loop, is undefined where a float does not fit an integer, and compilers make no
    vectors of some. Conversions are those of NumPy's `astype`, but for floats to integers, which saturate, with 0 for NaN (as
-   xferlib/_core/convert.py says). The dtypes' numbers are places in the tables of loops.h and in xferlib/_native/__init__.py.
+   xferlib/_core/arrays.py says). The dtypes' numbers are places in the tables of loops.h and in xferlib/_native/__init__.py.
 
    Included by strided.c alone: what is called for a few elements has to be inlined there. */
 

@@ -34,7 +34,16 @@ from xferlib._core.device import (
     make_device,
     opened,
 )
-from xferlib._native import NOT_FIT, ArrayAddress, GivenOutputs, LaunchField, LaunchStreams, MemoryPath
+from xferlib._native import (
+    NOT_FIT,
+    ArrayAddress,
+    Calls,
+    CurrentStream,
+    GivenOutputs,
+    LaunchField,
+    LaunchStreams,
+    MemoryPath,
+)
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import contexts
@@ -1117,7 +1126,7 @@ class CudaBackend(Backend, FastPath):
         if self.address is None:
             return None
         makers = tuple([
-            (self._maker(shape, dtype, order, device), self._maker_on(shape, dtype, order, device), at, also)
+            (self._calls_for_new(shape, dtype, order, device), self._calls_on(shape, dtype, order, device), at, also)
             for shape, dtype, order, at, also in outputs
         ])  # fmt: skip
         is_current = None if len(self._devices) == 1 else self._is_ready
@@ -1129,36 +1138,39 @@ class CudaBackend(Backend, FastPath):
             )
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
-        streams = LaunchStreams(self.memory, self.consumed, self.stream_handle, self.stream_current, opened)
+        streams = LaunchStreams(
+            self.memory, self.consumed, self._stream_for_c(device), self.stream_current, opened
+        )  # fmt: skip
         return driver_module.bind_new_launch(
             steps, _LaunchConfig.stream.offset, self.matcher(arrays), self.address,
             self.note_write if self.follows_writes else None, fields, arguments, makers, spare, given,
             None if only is None else only.handle, others, self, streams, device, is_current
         )  # fmt: skip
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
-        """A function that makes an array on the default stream of the current device, which is its current one."""
+    ) -> Calls:
+        """The calls that make an array on the default stream of the current device, which is its current one."""
         if order is None:
-            return functools.partial(self._empty, shape, dtype, device)
-        make = self._maker(tuple(shape[axis] for axis in order), dtype, None, device)
-        permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
-        return lambda: permute(make(), axes)
+            return ((self._empty, (shape, dtype, device)),)
+        first = self._calls_for_new(tuple(shape[axis] for axis in order), dtype, None, device)
+        return (*first, (self.permuted_axes, (tuple(map(order.index, range(len(order)))),)))
 
-    def _maker_on(
+    def _stream_for_c(self, device: Device) -> CurrentStream:
+        """How C asks for the handle of the current stream."""
+        return CurrentStream(self.stream_handle, device)
+
+    def _calls_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[RawStream], Array] | None:
-        """A function that makes an array on another stream of the current device, which is its current one; None where
-        `_maker`'s does.
-        """
+    ) -> Calls | None:
+        """The calls that make an array on another stream, which the first one is given; None: as on the default one."""
         if order is None:
-            return functools.partial(self._allocate_guarded, shape, dtype, device)
-        make = self._maker_on(tuple(shape[axis] for axis in order), dtype, None, device)
-        if make is None:
-            return None
-        permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
-        return lambda stream: permute(make(stream), axes)
+            return ((self._allocate_on, (shape, dtype, device)),)
+        first = self._calls_on(tuple(shape[axis] for axis in order), dtype, None, device)
+        return first and (*first, (self.permuted_axes, (tuple(map(order.index, range(len(order)))),)))
+
+    def _allocate_on(self, stream: RawStream, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        return self._allocate_guarded(shape, dtype, device, stream)
 
     def _is_ready(self, device: Device) -> bool:
         """Whether the library allocates on the device, and the driver launches there."""

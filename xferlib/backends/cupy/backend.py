@@ -15,11 +15,11 @@ import numpy as np
 from cupy.cuda import runtime
 
 from xferlib import _native
-from xferlib._core.arrays import Array, ArrayInfo, make_matcher
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, make_matcher
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.dtypes import is_numpys
-from xferlib._native import ArrayAddress, MemoryPath, bind_alike
+from xferlib._native import ArrayAddress, Calls, CurrentStream, MemoryPath, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import find_guards
 from xferlib.errors import BackendUnavailableError
@@ -27,6 +27,7 @@ from xferlib.errors import BackendUnavailableError
 _LAYOUT = ("__class__", "dtype", "shape", "strides")
 # Private, but 0.05 us less than the strides: the layout of arrays that are contiguous.
 _CONTIGUOUS = ("dtype", "shape", "_c_contiguous")
+_STRIDED = ("dtype", "shape", "strides")
 
 
 _current_stream = cupy.cuda.get_current_stream
@@ -63,9 +64,41 @@ def make(shape: tuple[int, ...], dtype: np.dtype[Any], pointer: Any = None) -> A
 
     CuPy makes no arrays of dtypes with which it does not compute, but views of them, which move.
     """
+    kind = _find_kind(dtype)
+    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype) if kind is None else _make(shape, kind, pointer)
+
+
+@functools.cache
+def _find_kind(dtype: np.dtype[Any]) -> Any:
+    """The dtype as `_make` takes it: its character, or itself if it is not one of NumPy's; None where it takes none."""
     if is_numpys(dtype):
-        return _make(shape, dtype.char, pointer)
-    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
+        return dtype.char
+    try:
+        return dtype if _make((0,), dtype).dtype == dtype else None
+    except Exception:  # as each version of CuPy says it
+        return None
+
+
+@functools.cache
+def _takes_strides() -> bool:
+    """Whether this CuPy makes arrays whose axes have another order in memory, rather than views of them."""
+    try:
+        return bool(cupy.ndarray((1, 2), "f", None, (4, 4)).strides == (4, 4))
+    except ValueError:
+        return False
+
+
+def _lay_out(
+    shape: tuple[int, ...], itemsize: int, order: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], tuple[int, ...] | None, Calls]:
+    """The extents and strides of a new array whose axes have an ``order`` in memory, and what is called with it."""
+    if order is None:
+        return shape, None, ()
+    extents, axes = tuple(shape[axis] for axis in order), tuple(map(order.index, range(len(order))))
+    if not _takes_strides():
+        return extents, None, ((cupy.ndarray.transpose, (axes,)),)
+    strides = c_strides(extents, itemsize)
+    return shape, tuple(strides[axis] for axis in axes), ()
 
 
 _BITS = {1: "B", 2: "H"}
@@ -97,9 +130,10 @@ class CupyBackend(CudaBackend):
     signature = staticmethod(attrgetter(*_LAYOUT))  # type: ignore[assignment]
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
-            return bind_alike(_CONTIGUOUS, arrays) or make_matcher(attrgetter("__class__", *_CONTIGUOUS), arrays)
-        return super().matcher(arrays)
+        if len(self._devices) > 1:
+            return super().matcher(arrays)
+        names = _CONTIGUOUS if all(getattr(each, "_c_contiguous", False) for each in arrays) else _STRIDED
+        return bind_alike(names, arrays) or make_matcher(attrgetter("__class__", *names), arrays)
 
     address = ArrayAddress(("data", "ptr"))
     memory = MemoryPath(("data", "mem"), _UnownedMemory, ("_owner", "handle"))  # the only kind that a `Guard` owns
@@ -126,31 +160,33 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype)
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
-        if order is None:
-            return functools.partial(make, shape, dtype)
-        return super()._maker(shape, dtype, order, device)
+    ) -> Calls:
+        if _make is not _bare or (kind := _find_kind(dtype)) is None:
+            return super()._calls_for_new(shape, dtype, order, device)
+        extents, strides, then = _lay_out(shape, dtype.itemsize, order)
+        return (_new, (cupy.ndarray,)), (cupy.ndarray._init, (extents, kind, None, strides)), *then
 
-    def _maker_on(
+    def _stream_for_c(self, device: Device) -> CurrentStream:
+        return CurrentStream(_current_stream, device.index, ("ptr",))
+
+    def _calls_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[RawStream], Array] | None:
-        if order is not None or not is_numpys(dtype):
-            return super()._maker_on(shape, dtype, order, device)
-        kind, nbytes, index, own = (
-            dtype.char,
-            math.prod(shape) * dtype.itemsize,
-            device.index,
-            self._owners[device.index][0],
-        )
+    ) -> Calls | None:
+        if _make is not _bare or (kind := _find_kind(dtype)) is None:
+            return super()._calls_on(shape, dtype, order, device)
+        nbytes, index, own = math.prod(shape) * dtype.itemsize, device.index, self._owners[device.index][0]
+        extents, strides, then = _lay_out(shape, dtype.itemsize, order)
 
         def make_on(stream: RawStream) -> Array:
             held = _alloc(nbytes)
             memory = _UnownedMemory(held.ptr, nbytes, own(held, stream), index)
-            return _make(shape, kind, _MemoryPointer(memory, 0))
+            array = _new(cupy.ndarray)
+            array._init(extents, kind, _MemoryPointer(memory, 0), strides)
+            return array
 
-        return make_on
+        return (make_on, ()), *then
 
     def _empty_on(
         self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream | None

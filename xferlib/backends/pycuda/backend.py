@@ -377,14 +377,14 @@ class PycudaBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return self._empty_in_order(shape, dtype, device, self.default_stream(device))
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
+    ) -> _native.Calls:
         strides, nbytes = pack_strides(shape, dtype.itemsize)
         pool = self._pools.get(device.index) or self._pool(device)
         kind = pool.find_kind(self, nbytes, self.default_stream(device)) if nbytes else None
         if kind is None or order is not None:
-            return super()._maker(shape, dtype, order, device)
+            return super()._calls_for_new(shape, dtype, order, device)
         is_pushed, new_address = self._is_pushed, kind.new
 
         def make() -> Array:
@@ -392,14 +392,14 @@ class PycudaBackend(CudaBackend):
                 self._push(device)
             return over(shape, strides, dtype, new_address())
 
-        return make
+        return ((make, ()),)
 
-    def _maker_on(
+    def _calls_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[RawStream], Array] | None:
+    ) -> _native.Calls | None:
         strides, nbytes = pack_strides(shape, dtype.itemsize)
         if not nbytes or order is not None:
-            return super()._maker_on(shape, dtype, order, device)
+            return super()._calls_on(shape, dtype, order, device)
         pool, is_pushed = self._pools.get(device.index) or self._pool(device), self._is_pushed
         kinds: dict[int, type[RecycledAddress]] = {}
 
@@ -413,7 +413,7 @@ class PycudaBackend(CudaBackend):
                 self._push(device)
             return over(shape, strides, dtype, kind.new_on(stream))
 
-        return make_on
+        return ((make_on, ()),)
 
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream

@@ -17,7 +17,7 @@ import torch
 from xferlib._core.arrays import Array, ArrayInfo
 from xferlib._core.backend import Backend, Run
 from xferlib._core.device import Capabilities, Device, RawStream
-from xferlib._native import ArrayAddress
+from xferlib._native import ArrayAddress, Calls, CurrentStream
 from xferlib._runtime import process
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.contexts import refuse_fork
@@ -119,15 +119,21 @@ class TorchCuda(Tensors, CudaBackend):
             return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
+    ) -> Calls:
         steps, kind = tensors.steps(shape, order), tensors.TO_TORCH[dtype]
         if _new_tensor is None or 0 in shape:
-            return functools.partial(torch.empty_strided, shape, steps, dtype=kind, device=self._places[device.index])
-        return functools.partial(_new_tensor, shape, steps, kind)
+            make = functools.partial(torch.empty_strided, dtype=kind, device=self._places[device.index])
+            return ((make, (shape, steps)),)
+        return ((_new_tensor, (shape, steps, kind)),)
 
-    def _maker_on(
+    def _stream_for_c(self, device: Device) -> CurrentStream:
+        if _raw_current_stream is None:
+            return super()._stream_for_c(device)
+        return CurrentStream(_raw_current_stream, device.index)
+
+    def _calls_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
     ) -> None:
         return None  # torch allocates on its current stream, and notes uses by itself

@@ -1,4 +1,4 @@
-"""Torch's namespace: views, and elements at other indices; axes, shapes and indices are checked as NumPy does.
+"""Functions of torch's namespace that are not of elements: creation, axes, indices, order; checked as NumPy's are.
 
 Torch's own functions take what NumPy refuses, such as an axis of a tensor without axes, and refuse what NumPy takes.
 """

@@ -149,7 +149,7 @@ def _read(name: str, *, is_checked: bool) -> CpuCode | None:
 
 
 def _make(name: str, texts: tuple[str, ...], *, is_checked: bool, finds_overflow: bool, debug_text: str) -> CpuCode:
-    from xferlib.kernels.cuda_cpu import emit, ptx, unset
+    from xferlib.kernels.cuda_cpu import emit, ptx
 
     try:
         modules = [ptx.parse(text) for text in texts]
@@ -161,7 +161,7 @@ def _make(name: str, texts: tuple[str, ...], *, is_checked: bool, finds_overflow
         raise KernelCompileError("the PTX cannot be translated: an instruction has too few operands") from None
     if debug_text:
         with contextlib.suppress(ptx.PtxError, IndexError):  # what is not understood shows nothing
-            translation.unset = unset.find_unset(ptx.parse(debug_text), _SOURCE)
+            translation.unset = emit.find_unset(ptx.parse(debug_text), _SOURCE)
     content = host_compiler.compile_c(translation.text, flags=list_c_options())
     translation.text = ""
     packed = pack(translation)
