@@ -1163,10 +1163,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
         index, threads, many = self.index, self.shape.threads, self.shape.threads * self.shape.turns
-        lines = [
-            f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;",
-            "  if (vector >= g.vectors) return;",
-        ]
+        lines = [f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;", "  if (vector >= g.vectors) return;"]
         body = [*self._offsets(), *self._vector_body()]
         if self.shape.turns > 1:
             lines.append(f"  {index} end = g.vectors - vector < {many} ? g.vectors : vector + {many};")
