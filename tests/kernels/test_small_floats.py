@@ -564,6 +564,26 @@ def test_a_reduction_accumulates_in_float32(engine: targets.Target, name: str, a
         assert_same(xl.to_host(reduce(put(engine, x), axis=axis)), expected)
 
 
+@pytest.mark.parametrize("name", ["float32", *SMALL])
+@pytest.mark.parametrize(("axes", "step"), [((0, 1, 2), 1), ((2, 1, 0), 1), ((1, 0, 2), 1), ((0, 1, 2), 2)])
+def test_calls_that_come_again_have_the_same_results(
+    engine: targets.Target, axes: tuple[int, ...], step: int, name: str
+) -> None:
+    """From the third one on C makes the outputs, where it can."""
+    x = (np.arange(6 * 5 * 7) / 8).astype(promotion.check_dtype(name)).reshape(6, 5, 7)
+    kernel = elementwise(lambda x, y: x * y + 1, name="again")
+    view = lambda array: xl.get_array_module(array).permute_dims(array, axes)[::step]
+    d, host = view(put(engine, x)), view(x)
+    runs: list[Callable[[Any], Any]] = [lambda x: kernel(x, x), *(getattr(reductions, each) for each in ("sum", "var"))]
+    runs += [lambda x, reduce=each: reduce(x, axis=1) for each in runs[1:]]
+    for run in runs:
+        expected = np.asarray(run(host))
+        for _ in range(5):
+            found = run(d)
+            assert_same(xl.to_host(found), expected)
+            assert xl.device_of(found) is xl.device_of(d)
+
+
 def test_a_reduction_in_c(engine: targets.Target) -> None:
     kernel = reduction("T x", "T y", map_expr="x * x", reduce_expr="a + b", post_map_expr="y = a", identity="0")
     x = np.random.default_rng(14).integers(-8, 9, (9, 40)).astype(BFLOAT16)

@@ -42,6 +42,7 @@ from xferlib.kernels.cuda_engine import (
     SECTOR_NBYTES,
     CudaPlan,
     Direct,
+    NewOutput,
     ParameterBlock,
     counters_nbytes,
     find_scratch,
@@ -1435,8 +1436,7 @@ class CudaReduction:
         self,
         given: Sequence[Any],
         pointers: Sequence[int],
-        shape: tuple[int, ...],
-        order: tuple[int, ...] | None,
+        new: Sequence[NewOutput],
         stream: RawStream,
         others: Direct | None = None,
     ) -> Direct | None:
@@ -1445,13 +1445,11 @@ class CudaReduction:
         Args:
             given: The arrays of the call.
             pointers: Their addresses, and those of the outputs behind them.
-            shape: The outputs'.
-            order: Of their axes in memory; None is C order.
+            new: The outputs; of a small float, which the plan has as bits, of its own dtype.
             stream: The current stream.
             others: Such a function for other streams, where there is one.
         """
         dtypes = [param.dtype for param in self._spec.map_program.params]
-        new = [(shape, dtype, order) for dtype in self._spec.output_dtypes]
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))

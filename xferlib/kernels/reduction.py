@@ -213,8 +213,8 @@ class CudaReductionCall(ReductionCall):
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
         elif out is None and self._is_unbound(stream):  # the second call
-            others = self.direct
-            self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream, others) or others
+            others, new = self.direct, [(self.result_shape, dtype, self.order) for dtype in self._output_dtypes]
+            self.direct = plan.repeat(given, pointers, new, stream, others) or others
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)
@@ -229,7 +229,7 @@ class CudaReductionCall(ReductionCall):
 
     def _is_unbound(self, stream: RawStream) -> bool:
         """Whether C is to be told of calls on a stream, from now on."""
-        is_able = self._takes_all and self._stored is self.spec and len(self._bound) < _MOST_BOUND
+        is_able = self._takes_all and len(self._bound) < _MOST_BOUND
         if not is_able or stream.handle in self._bound:
             return False
         self._bound.add(stream.handle)
