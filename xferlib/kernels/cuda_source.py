@@ -1180,7 +1180,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         body = [*self._offsets(), *self._vector_body()]
         if self.shape.turns > 1:
             lines.append(f"  {index} end = g.vectors - vector < {many} ? g.vectors : vector + {many};")
-            lines.append('  asm volatile("" : "+r"(end));  // which is not computed anew in each turn')
+            register = "l" if self.shape.is_wide else "r"
+            lines.append(f'  asm volatile("" : "+{register}"(end));  // which is not computed anew in each turn')
             lines += [line for number in self._streams() for line in self._load_first(number)]
             body = [f"  #pragma unroll 1\n  for (; vector < end; vector += {threads}) {{", *body, "  }"]
             if self.steps:
