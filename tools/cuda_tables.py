@@ -383,7 +383,12 @@ def tables() -> dict[str, str]:
         "exp": exp(),
         "tanh": tanh(),
         "erf": erf(),
-        "erf_slope": f"#define XF_ERF_SLOPE {whole(2 / mp.sqrt(mp.pi), -63)}\n",
+        "erf_series": f"#define XF_ERF_SLOPE {whole(2 / mp.sqrt(mp.pi), -63)}\n"
+        + integers(
+            "1 / (2 n + 1), times the power of two that makes it 1 to 2, and 1",
+            "xf_erf_ratio",
+            [1, *(mp.mpf(2) ** (2 * n + 1).bit_length() / (2 * n + 1) for n in range(1, 65))],
+        ),
         "erf_double": erf_double(),
         "log": log(),
         "angle": angle(),

@@ -86,6 +86,7 @@ static inline unsigned long long __umul64hi(unsigned long long x, unsigned long 
 }
 static inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
 #define __clzll(x) __builtin_clzll((unsigned long long)(x))
+#define __clz(x) __builtin_clz((unsigned int)(x))
 #define __fmaf_rn __builtin_fmaf
 #define __fma_rn __builtin_fma
 #define fabsf __builtin_fabsf

@@ -269,17 +269,26 @@ def nested(x, y):
     return NAMESPACE.exp(near * 2 - y) + near * y, NAMESPACE.hypot(near, x) - x
 
 
+def single(x, y):
+    return NAMESPACE.exp(x - y), x / y
+
+
 @needs_nvrtc
-@pytest.mark.parametrize(("dtype", "is_long"), [("float16", 0), ("float32", 1), ("float64", 0)])
-def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch):
+@pytest.mark.parametrize("function", [nested, single])
+@pytest.mark.parametrize(
+    ("dtype", "is_long"), [("float16", 0), ("float32", 0), ("float32", 1), ("float64", 0), ("float64", 1)]
+)
+def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, monkeypatch):
     monkeypatch.setattr(cuda_engine, "_LONG", 1 if is_long else 1 << 20)
-    kernel = elementwise(nested, name="nested")
+    kernel = elementwise(function, name="nested")
     calls, wholes = [], []
-    for size in (1, 19, 3081):  # the last one has a whole vector in the first part of a block, and none in the second
+    # The third one has a whole vector in the first part of a block, and none in the second; the last one a second block
+    # of vectors that follow one another.
+    for size in (1, 19, 3081, 8192 + 1027):
         x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
         x[[0, -1]] = 0  # whose hypotenuse takes the careful step
         y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal
-        found = np.full((2, size + 32), 7, dtype)
+        found = np.full((2, (size + 63) // 32 * 32), 7, dtype)  # whose rows are aligned as vectors are
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
         wholes.append(found)
     emulated.all_as_cuda(calls)
@@ -287,6 +296,26 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch)
         with np.errstate(all="ignore"):
             assert all(map(same_bits, (first, second), kernel(x, y)))
         assert (whole[:, x.size :] == 7).all()
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quotients_beside_calls_are_rounded(dtype):
+    """Those of all sizes, of zeros, infinities and NaN, and of numbers whose last bits are all set or clear."""
+    x, y = (np.concatenate([random_bits(dtype, 3000, seed), random_bits(dtype, 3000, seed)]) for seed in (11, 12))
+    rng = np.random.default_rng(13)
+    x[3000:], y[3000:] = (np.ldexp(1 + rng.random(3000), rng.integers(-60, 60, 3000)).astype(dtype) for _ in "xy")
+    y[3000::3] = np.nextafter(y[3000::3] * 0 + 2, 0, dtype=dtype)
+    special = specials(dtype)
+    x, y = (
+        np.concatenate(each) for each in ((x, np.repeat(special, special.size)), (y, np.tile(special, special.size)))
+    )
+    kernel = elementwise(lambda x, y: (x / y, 1 / y, NAMESPACE.sqrt(x), NAMESPACE.tanh(x)), name="quotients")
+    found = np.empty((4, x.size), dtype)
+    emulated.all_as_cuda([(kernel, x, y, *found)])
+    with np.errstate(all="ignore"):
+        for one, right in zip(found, (x / y, 1 / y, np.sqrt(x)), strict=False):
+            assert same_bits(one, right)
 
 
 @needs_nvrtc

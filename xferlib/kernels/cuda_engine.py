@@ -172,11 +172,11 @@ _MOST_RESIDENT = 2048
 """Threads that a multiprocessor runs at once."""
 SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
-TURNS = 8
-"""The vectors of a thread of a large call with own functions, each on its way from memory while the one before is
-computed: threads that begin together all wait for memory first, and then all compute, while memory waits."""
-RESIDENT = 6
-"""Blocks of such a call that a multiprocessor runs at once, but not with float64."""
+TURNS, RESIDENT = 8, 4
+"""The vectors of a thread of a large call with own functions, one after the other, and the blocks that a multiprocessor
+runs at once: with many registers a compiler computes several elements together."""
+PARTS, RESIDENT_OF_ONE = 2, 8
+"""Of a call with one such function, which waits for memory, the accesses of a thread at once, and these blocks."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 LEAST_LOOKED_UP = 1 << 24
@@ -398,8 +398,7 @@ class CudaPlan:
             self._prepare(backend, device, (kernel, blocks, LOOKUP_THREADS), self._block, LOOKUP_NBYTES)
             return
         if _is_long(program, kind, layout):
-            is_wide = any(param.dtype == FLOAT64 for param in program.params)
-            kind = replace(kind, turns=TURNS, resident=0 if is_wide else RESIDENT)
+            kind = _long_kind(program, kind)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
@@ -644,6 +643,18 @@ def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
     is_plain = is_plain and all(each.kind in ("vector", "same") for each in kind.accesses)
     is_long = layout.size >= _LONG and 1 < kind.width <= 4
     return is_plain and is_long and any(cuda_source.is_in_steps(node, program.math) for node in program.nodes)
+
+
+def _long_kind(program: Program, kind: CallKind) -> CallKind:
+    """The kind of such a call."""
+    steps = [
+        node.dtype for node in cuda_source.CUDA.expand(program).nodes if cuda_source.is_in_steps(node, program.math)
+    ]
+    if FLOAT64 in steps:
+        return replace(kind, turns=TURNS)
+    if len(steps) > 1:
+        return replace(kind, turns=TURNS, resident=RESIDENT)
+    return replace(kind, width=PARTS * kind.width, parts=PARTS, resident=RESIDENT_OF_ONE)
 
 
 def _is_looked_up(backend: Any, device: Device, program: Program, kind: CallKind, layout: CallLayout) -> bool:

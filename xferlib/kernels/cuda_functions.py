@@ -20,7 +20,9 @@ some hundred cases; only these take the exact function.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import re
+import struct
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from xferlib.kernels import native_functions
@@ -137,7 +139,12 @@ def is_certain(node: Node) -> bool:
 
 
 def text(
-    names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] = (), *, has_quotients: bool = False
+    names: Iterable[str],
+    halves: Iterable[str] = (),
+    small: Iterable[str] = (),
+    *,
+    has_quotients: bool = False,
+    is_shared: bool = False,
 ) -> str:
     """CUDA C++ of functions of float32.
 
@@ -149,6 +156,7 @@ def text(
         small: The sections of functions that ``xf_NAME_of_half`` and ``xf_NAME_bf16`` compute for operands of these
             dtypes: what is rounded to the right result. Those of bfloat16 that are not certain of it are steps too.
         has_quotients: ``xf_first_quotient`` too.
+        is_shared: A block has the tables of steps in double in shared memory once it has called ``xf_fill_tables``.
     """
     halves, small = set(halves), set(small)
     of_bfloat16 = sorted(each for each in small if each.endswith("_bf16"))
@@ -160,10 +168,14 @@ def text(
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)
     if names:
-        parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
-        parts += [join_steps(each, *operands_of(each), way="double") for each in names]
-        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double)]
+        doubles = "".join(_pieces(each for each in in_double if each not in in_pairs))
+        doubles += "".join(join_steps(each, *operands_of(each), way="double") for each in names)
+        doubles = pool_constants(_share_tables(doubles) if is_shared else doubles, "xf_constants")
+        parts += [f"#if {fast}\n", doubles, "#else\n", *_pieces(each for each in in_pairs if each not in in_double)]
+        parts += [_fill([])] if is_shared else []
         parts += [*(join_steps(each, *operands_of(each)) for each in names), "#endif\n"]
+    elif is_shared:
+        parts.append(_fill([]))
     if of_bfloat16:
         parts += [_BASE, native_functions.bfloat16_text(of_bfloat16).replace("static inline", "XF_QUICK")]
     for each in in_steps:
@@ -173,6 +185,52 @@ def text(
         for each in sorted(halves):
             parts += [_half(each), join_steps(f"half_{each}", *operands_of(each))]
     return "".join(parts)
+
+
+_LITERAL = re.compile(r"(?<![\w.])(?:(0x1\.[0-9a-f]+p[+-]?\d+)(?![\w.])|__longlong_as_double\(0x([0-9a-f]{16})LL\))")
+_TABLE = re.compile(r"^XF_TABLE (\w+) (xf_\w+_table(?:_source)?)\[(\d+)\] = \{.*?\};\n", re.MULTILINE | re.DOTALL)
+
+
+def pool_constants(text: str, name: str) -> str:
+    """The text with its numbers of float64 in constant memory, in an array of that name, which one instruction reads.
+
+    As literals they take two: but for those whose low word is 0, which instructions contain.
+    """
+    places: dict[bytes, str] = {}
+
+    def place(match: re.Match[str]) -> str:
+        bits = struct.pack(">d", float.fromhex(match[1])) if match[1] else bytes.fromhex(match[2])
+        return match[0] if bits[4:] == bytes(4) else places.setdefault(bits, f"{name}[{len(places)}]")
+
+    pieces, at = [], 0
+    for table in _TABLE.finditer(text):
+        pieces += [_LITERAL.sub(place, text[at : table.start()]), table[0]]
+        at = table.end()
+    pieces.append(_LITERAL.sub(place, text[at:]))
+    if not places:
+        return text
+    numbers = ", ".join(struct.unpack(">d", bits)[0].hex() for bits in places)
+    return f"static __constant__ double {name}[{len(places)}] = {{{numbers}}};\n{''.join(pieces)}"
+
+
+def _share_tables(text: str) -> str:
+    """The text whose functions read tables in shared memory, and ``xf_fill_tables``.
+
+    Lookups of a warp take as long there as in the cache at worst, and their addresses two instructions less.
+    """
+    tables = _TABLE.findall(text)
+    for kind, name, _ in tables:
+        text = text.replace(f"XF_TABLE {kind} {name}[", f"XF_TABLE {kind} {name}_source[")
+    declared = [f"static __shared__ {kind} {name}[{count}];\n" for kind, name, count in tables]
+    return "".join([*declared, text, _fill([(name, count) for _, name, count in tables])])
+
+
+def _fill(tables: Sequence[tuple[str, str]]) -> str:
+    lines = [
+        f"  for (int i = threadIdx.x; i < {count}; i += blockDim.x) {name}[i] = {name}_source[i];\n"
+        for name, count in tables
+    ]
+    return f"XF_QUICK void xf_fill_tables(void) {{\n{''.join(lines)}{'  __syncthreads();' if lines else ''}\n}}\n"
 
 
 def sections_of(names: Iterable[str], way: str) -> list[str]:

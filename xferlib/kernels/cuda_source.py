@@ -672,8 +672,8 @@ template <typename T, typename F> __device__ __forceinline__ T xf_saturate(F x, 
 """
 
 
-def prelude(programs: Iterable[Program]) -> str:
-    """The functions that the programs need, in an order that compiles."""
+def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
+    """The functions that the programs need, in an order that compiles; ``is_shared`` as for `cuda_functions.text`."""
     programs = [CUDA.expand(each) for program in programs for each in bodies(program)]
     own = own_functions(programs)
     programs += [program for each in own for program in (each.common, each.rare)]
@@ -690,13 +690,15 @@ def prelude(programs: Iterable[Program]) -> str:
         parts += [_NARROW, _INTEGER]
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
         parts.append(_NARROW)
+    has_calls = any(node.op == "call" for node in nodes)
+    if own or (has_calls and any(quick_operation(node).endswith("_f64") for node in nodes)):
+        parts += [cuda_functions.sections()[each][1] for each in ("language", "divide_f64", "root_f64")]
     if own:
         parts += [
-            *(cuda_functions.sections()[each][1] for each in ("language", "divide_f64", "root_f64")),
             table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
-            *map(_own_function, own),
+            cuda_functions.pool_constants("".join(map(_own_function, own)), "xf_constants_f64"),
         ]
-    return "".join(parts) + _exact_functions(programs)
+    return "".join(parts) + _exact_functions(programs, is_shared=is_shared)
 
 
 def _needs_integer(node: Node) -> bool:
@@ -705,14 +707,14 @@ def _needs_integer(node: Node) -> bool:
     return node.op in ("idiv", "imod", "floordiv", "floormod", "shl", "shr")
 
 
-def _exact_functions(programs: Iterable[Program]) -> str:
+def _exact_functions(programs: Iterable[Program], *, is_shared: bool) -> str:
     """The text of the float32 functions that the programs need correctly rounded."""
     calls = [node for each in programs if each.math == "exact" for node in each.nodes if node.op == "call"]
     small = {section for node in calls if (section := cuda_functions.section_of(node))}
     others = [node for node in calls if not cuda_functions.section_of(node)]
     names, halves = ({str(node.attr) for node in others if node.dtype == each} for each in (FLOAT32, FLOAT16))
     quotients = bool(calls) and any(quick_operation(node) == "quotient" for each in programs for node in each.nodes)
-    return cuda_functions.text(names, halves, small, has_quotients=quotients)
+    return cuda_functions.text(names, halves, small, has_quotients=quotients, is_shared=is_shared)
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
@@ -961,6 +963,8 @@ class CallKind:
     """Of a block."""
     leader: int | None = None
     """The place of the operand where whose memory is aligned vectors begin; None: they begin with the rows."""
+    parts: int = 1
+    """The pieces of a thread's elements, of which the block has all first ones together, then all second ones."""
     turns: int = 1
     """The vectors of a thread, one after the other, the next of which is on its way from memory."""
     resident: int = 0
@@ -973,7 +977,8 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
     writer = _ElementwiseWriter(program, shape)
     functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
     parts = PARTS if writer.needs_parts() else ""
-    return prelude([program]) + parts + writer.write_unaligned_loads() + functions + writer.kernel()
+    start = prelude([program], is_shared=writer.is_shared)
+    return start + parts + writer.write_unaligned_loads() + functions + writer.kernel()
 
 
 # A program of one operand of 16 bits as a table of its results.
@@ -1091,7 +1096,10 @@ class _ElementwiseWriter:
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
         """The operands that pass through the tile, with the elements of an access."""
         self.leads = shape.leader is not None
-        self.exists = f"{'j >= lead && ' if self.leads else ''}j < left"
+        self.part = shape.width // shape.parts
+        self.at = "j" if shape.parts == 1 else f"(j / {self.part} * {shape.threads * self.part} + j % {self.part})"
+        """The distance of a thread's element ``j`` from its first one."""
+        self.exists = f"{'j >= lead && ' if self.leads else ''}{self.at} < left"
         nodes, stores = program.nodes, program.stores
         # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
         self.is_bounded = bool(
@@ -1099,6 +1107,8 @@ class _ElementwiseWriter:
         )
         self.steps = {node.dtype for node in nodes if not self.is_bounded and is_in_steps(node, program.math)}
         """The types of the calls in steps."""
+        self.is_shared = shape.turns > 1 and FLOAT32 in self.steps
+        """Whether the functions' tables are in shared memory."""
         self.is_each = FLOAT16 in self.steps and shape.turns == 1
         """Whether only those elements of a vector are computed again that are not certain, and all of it is stored."""
 
@@ -1163,11 +1173,15 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
         index, threads, many = self.index, self.shape.threads, self.shape.threads * self.shape.turns
-        lines = [f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;", "  if (vector >= g.vectors) return;"]
+        lines = ["  xf_fill_tables();"] if self.is_shared else []
+        lines.append(f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;")
+        if self.shape.parts == 1:  # else a vector's first part may lie before the end of one whose number is smaller
+            lines.append("  if (vector >= g.vectors) return;")
         body = [*self._offsets(), *self._vector_body()]
         if self.shape.turns > 1:
             lines.append(f"  {index} end = g.vectors - vector < {many} ? g.vectors : vector + {many};")
-            lines.append('  asm volatile("" : "+r"(end));  // which is not computed anew in each turn')
+            register = "l" if self.shape.is_wide else "r"
+            lines.append(f'  asm volatile("" : "+{register}"(end));  // which is not computed anew in each turn')
             lines += [line for number in self._streams() for line in self._load_first(number)]
             body = [f"  #pragma unroll 1\n  for (; vector < end; vector += {threads}) {{", *body, "  }"]
             if self.steps:
@@ -1202,7 +1216,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
     def _find_full(self) -> str:
-        return f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {self.shape.width};"
+        end = (self.shape.parts - 1) * self.shape.threads * self.part + self.part
+        return f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {end};"
 
     def _tile_body(self, tile: SharedTile) -> list[str]:
         """The body whose block fills the box, computes its elements row by row, and empties it.
@@ -1539,7 +1554,11 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
         width, rank, index = self.shape.width, self.shape.rank, self.index
         if rank <= 1:
-            lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
+            first, end = f"vector * {width}", ""
+            if self.shape.parts > 1:
+                first = f"(vector - threadIdx.x) * {width} + threadIdx.x * {self.part}"
+                end = " if (left <= 0) return;"
+            lines = [f"  {index} first = {first}, column = first, left = g.count - first;{end}"]
             return [*lines, *(f"  {index} f{number} = 0;" for number in self.elements), *self._find_start()]
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
@@ -1642,11 +1661,14 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
         elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
             nbytes = self._nbytes(number)
-            if number not in self._streams():
-                lines.append(f"  {vector_moves(nbytes, name, place, is_load=True)}")
-            else:
+            moves = self._moves(nbytes, name, place, is_load=True)
+            if number in self._streams():
                 lines.append(f"  {vector_moves(nbytes, name, f'(const char*)ahead{number}', is_load=True)}")
                 lines.append(f"  if (vector + {self.shape.threads} < end) {{ {self._move_next(number)} }}")
+            elif self.shape.parts == 1:
+                lines.append(f"  {moves}")
+            else:
+                lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
@@ -1710,7 +1732,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = vector_moves(
+            moves = self._moves(
                 nbytes, f"{'h' if is_half else 'o'}{number}", self._address(number, "column"), is_load=False
             )
             if is_half:
@@ -1721,6 +1743,16 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
                 )
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
+
+    def _moves(self, nbytes: int, local: str, address: str, *, is_load: bool) -> str:
+        """The moves of a vector, in its parts."""
+        each = nbytes // self.shape.parts
+        return " ".join(
+            vector_moves(
+                each, f"((char*){local} + {k * each})", f"{address} + {k * each * self.shape.threads}", is_load=is_load
+            )
+            for k in range(self.shape.parts)
+        )
 
     def _fetch(self, number: int, address: str) -> str:
         return fetch(address, self._dtype(number), self.words[number])
@@ -1778,13 +1810,13 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """The element ``j`` of an operand, in the box or at a pointer."""
         if number in self.passed:
             return self._cell(number)
-        return self._fetch(number, self._address(number, f"column + j", pointer))
+        return self._fetch(number, self._address(number, f"column + {self.at}", pointer))
 
     def _store_element(self, number: int, value: str) -> str:
         """Store the element ``j`` of an output."""
         if number in self.passed:
             return f"{self._cell(number)} = {value};"
-        return self._store(number, self._address(number, f"column + j"), value)
+        return self._store(number, self._address(number, f"column + {self.at}"), value)
 
     def _again_arguments(self) -> list[tuple[str, str]]:
         """The parameters of the function `_again`, and their values in the loop."""
@@ -1832,7 +1864,7 @@ __device__ __noinline__ xf_results xf_again({given}) {{
         return f"g.length{node.attr}" if node.op == "length" else self._leaf_number(node.op)
 
     def _leaf_number(self, op: str) -> str:
-        return {"index": f"(long long)first + j", "size": "(long long)g.count"}[op]
+        return {"index": f"(long long)first + {self.at}", "size": "(long long)g.count"}[op]
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
