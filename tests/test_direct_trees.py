@@ -189,6 +189,22 @@ def test_a_row_of_some_mib_is_copied_on_in_steps(backend: Any) -> None:
 
 
 @pytest.mark.usefixtures("_is_alone")
+def test_a_row_comes_behind_an_upload_that_reads_the_same_chunk_on_another_stream(backend: Any) -> None:
+    tree, x = make_floats((200_000,) * 3), np.arange(4_000_000)  # whose blocks fill the chunks
+    there = xl.tree.to_device(tree, device=HERE)
+    streams = xl.Stream(HERE), xl.Stream(HERE)
+    for _ in range(3):
+        with streams[0]:
+            sent = xl.to_device(x, device=HERE)
+        with streams[1]:
+            found = xl.tree.to_host(there)
+        xl.synchronize(HERE)
+        assert_same_bits(xl.to_host(sent), x)
+        for name, leaf in tree.items():
+            assert_same_bits(found[name], leaf)
+
+
+@pytest.mark.usefixtures("_is_alone")
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_arrays_that_are_all_large_come_to_pinned_memory_as_they_lie(backend: Any, is_pinned: bool) -> None:
     there = [xl.to_device(np.arange(300_000 + number), device=HERE) for number in range(4)]

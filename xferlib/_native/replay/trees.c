@@ -5,10 +5,10 @@
    each leaf, as long as it takes to copy 40 KiB. Here an array is compared with what is kept of it in 20 ns, and 200 where its
    library is asked.
 
-   From the device a kernel puts the arrays in a row, in pinned memory if there is room. The obvious way has it in memory of the device
-   first, from which the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone.
-   Of some MiB that go on to ordinary memory it writes a part after the other, and threads copy one while it writes the next. That it
-   tells of each tile gains nothing: its blocks write all of them at once.
+   From the device a kernel puts the arrays in a row, in pinned memory. The obvious way has it in memory of the device first, from which
+   the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone. To ordinary memory the
+   row passes through chunks of the ring, step by step: threads copy one to where its arrays belong while the kernel writes the next.
+   That it tells of each tile gains nothing: its blocks write all of them at once.
 
    xferlib/_transfer/many.py has the policy: which arrays travel together, and their places. */
 
