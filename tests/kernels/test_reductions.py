@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib
-from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
+from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits, specials
 from tests.kernels.emulated import Emulator
 from tests.sizes import IS_LONG, crossed, some
 from xferlib.backends.base import ArrayInfo
@@ -30,6 +30,7 @@ from xferlib.kernels import (
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
+from xferlib.kernels.small_floats import store_bits_of
 from xferlib.testing import configured
 
 LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
@@ -566,6 +567,45 @@ def _draw_numbers(data, dtype, count):
 def _reduce_by_numpy(name, operands, axes):
     with configured(cpu="numpy"):
         return ReductionKernel(getattr(reductions, name).definition)(*operands, axis=axes)
+
+
+_ROWS = [
+    ("sum", "float32"), ("prod", "float64"), ("norm", "float16"), ("mean", "complex64"), ("max", "float32"),
+    ("min", "float64"), ("max", "float16"), ("min", "int16"), ("sum", "int8"), ("prod", "int32"), ("all", "bool"),
+    ("any", "float16"), ("argmax", "float32"), ("argmin", "int64"),
+]  # fmt: skip
+"""Reductions that combine many rows together: by nodes of vectors, or by lanes."""
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(("name", "dtype"), _ROWS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_many_rows_of_any_length_have_the_bits_of_the_numpy_engine(name, dtype, data):
+    rows = data.draw(st.integers(1, 40))
+    outer, count = (
+        data.draw(st.integers(1, 3)),
+        data.draw(st.integers(1, 140) | st.sampled_from([255, 257, 1025, 2049])),
+    )
+    shape = (outer, rows, count + data.draw(st.integers(0, 3)))
+    seed, numbers = data.draw(st.integers(0, 1 << 30)), specials(dtype)
+    x = random_bits(dtype, math.prod(shape), seed)
+    if data.draw(st.booleans()):
+        x = np.random.default_rng(seed).choice(numbers[: data.draw(st.integers(1, len(numbers)))], x.size)
+    x = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[data.draw(st.integers(0, 1)) :][: x.nbytes].view(dtype)
+    x = x.reshape(shape)[:, :, :: data.draw(st.sampled_from([1, 1, 2, -1]))][:, :, :count]
+    axes = data.draw(st.sampled_from([(2,), (0, 2)])) if not name.startswith("arg") else 2
+    with configured(cpu="numpy"):
+        expected = getattr(reductions, name)(x, axis=axes)
+    assert all(same_bits(each, expected) for each in repeat_compiled(name, (x,), axes))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(("name", "dtype"), [*_ROWS, ("sum", "float64")])
+def test_the_text_compiles_for_every_processor_of_its_kind(name, dtype):
+    spec = getattr(reductions, name).definition.specialize((np.dtype(dtype),), frozenset())
+    text = native_reduction.NativeReduction(store_bits_of(spec)).write_text()
+    assert host_compiler.compile_c(text, flags=("-O1", "-w"), target=None)
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")

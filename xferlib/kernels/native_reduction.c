@@ -25,13 +25,35 @@ typedef struct XF_PACKED { long long x, y; } xf_words;
 #else
 #define XF_ONCE
 #endif
+/* Copy memory whose parts are words of every size, the last of which may overlap the one before. */
+static inline void xf_copy_near(char *to, const char *q, long long nbytes) {
+#ifdef XF_SHUFFLE
+  typedef char large __attribute__((vector_size(32), aligned(1), may_alias));
+  typedef char small __attribute__((vector_size(16), aligned(1), may_alias));
+  typedef unsigned long long eight XF_ANY;
+  typedef unsigned int four XF_ANY;
+#define XF_ENDS(WORD) do { \
+    *(WORD *)to = *(const WORD *)q; \
+    *(WORD *)(to + nbytes - sizeof(WORD)) = *(const WORD *)(q + nbytes - sizeof(WORD)); \
+  } while (0)
+  if (nbytes >= 32) {
+    for (long long i = 0; i + 32 <= nbytes; i += 32) *(large *)(to + i) = *(const large *)(q + i);
+    *(large *)(to + nbytes - 32) = *(const large *)(q + nbytes - 32);
+    return;
+  }
+  if (nbytes >= 16) { XF_ENDS(small); return; }
+  if (nbytes >= 8) { XF_ENDS(eight); return; }
+  if (nbytes >= 4) { XF_ENDS(four); return; }
+#endif
+  for (long long i = 0; i < nbytes; ++i) to[i] = q[i];
+}
 #define XF_COPY(NAME, T) \
 XF_ONCE static void NAME(void *buffer, const char *q, long long n, long long apart) { \
     typedef T word XF_ANY; \
     word *const to = (word *)buffer; \
     const word *const from = (const word *)q; \
     switch (apart == apart / (long long)sizeof(T) * (long long)sizeof(T) ? apart / (long long)sizeof(T) : 0) { \
-    case 1: XF_EACH(1) break; \
+    case 1: xf_copy_near((char *)to, q, n * (long long)sizeof(T)); break; \
     case 2: XF_EACH(2) break; \
     case 3: XF_EACH(3) break; \
     case 4: XF_EACH(4) break; \
@@ -50,7 +72,7 @@ XF_COPY(xf_copy_16, xf_words)
     ++index[a - 1]; \
   }
 enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
-/* Elements from number `at` on, in C order; of two axes or more. */
+/* Elements from number `at` on, in C order. */
 #define XF_GATHER(COPY, T) do { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
@@ -58,7 +80,9 @@ enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
       const long long run = extent[last], rows = extent[last - 1] - index[last - 1]; \
       if (run <= SHORT && !index[last] && count >= 2 * run && rows > 1) { \
         n = count / run < rows ? count / run : rows; \
-        for (long long j = 0; j < run; ++j) \
+        if (apart == sizeof(T)) \
+          for (long long i = 0; i < n; ++i) xf_copy_near((char *)(to + i * run), q + i * stride[last - 1], run * apart); \
+        else for (long long j = 0; j < run; ++j) \
           for (long long i = 0; i < n; ++i) to[i * run + j] = *(const word *)(q + i * stride[last - 1] + j * apart); \
         q += n * stride[last - 1]; \
         index[last - 1] += n; \
@@ -75,10 +99,12 @@ enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
   } while (0)
 XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
                       const long long *extent, const long long *stride) {
+  const long long one[2] = {1, rank == 1 ? extent[0] : 1}, none[2] = {0, rank == 1 ? stride[0] : 0};
   long long index[64];
+  if (rank == 1) { extent = one; stride = none; rank = 2; }
   const long long last = rank - 1, apart = stride[last];
-  q += xf_offset(at, rank, extent, stride);
-  for (long long a = last; a >= 0; --a) { index[a] = a ? at % extent[a] : at; at /= extent[a]; }
+  if (at) q += xf_offset(at, rank, extent, stride);
+  for (long long a = last; a >= 0; --a) { index[a] = 0; if (at) { index[a] = a ? at % extent[a] : at; at /= extent[a]; } }
   switch (size) {
   case 1: XF_GATHER(xf_copy_1, unsigned char); break;
   case 2: XF_GATHER(xf_copy_2, unsigned short); break;
@@ -231,7 +257,11 @@ XF_EXPORT struct {
 #if defined(XF_SHUFFLE)
 #define XF_LOADS(T, N) typedef T xf_in __attribute__((vector_size(N * sizeof(T)))); \
   typedef T xf_any_in __attribute__((vector_size(N * sizeof(T)), aligned(sizeof(T)), may_alias));
+#if defined(__AVX__)
 #define XF_LOAD(NAME, FROM) xf_in NAME = *(const xf_any_in *)(FROM); XF_LOADED(NAME)
+#else /* in more than one register */
+#define XF_LOAD(NAME, FROM) const xf_in NAME = *(const xf_any_in *)(FROM)
+#endif
 #else
 #define XF_LOADS(T, N) typedef T xf_in;
 #define XF_LOAD(NAME, FROM) const xf_in *const NAME = FROM

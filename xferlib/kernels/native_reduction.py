@@ -1069,7 +1069,7 @@ static long long xf_level(long long n, {taken}) {{
         if whole := self._whole_rows():
             least = 1 if self.streams else self.wide
             first = f"""
-  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1 && reduced == 1 && {self._are_whole()}) {{
+  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1 && (g[6] == reduced - 1 || !g[8])) {{
     xf_whole_rows(row, last_row, g, p);
     return;
   }}"""
@@ -1419,7 +1419,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         return isinstance(self.values, _Extremum) and self.whole is not None and self.values.dtype != FLOAT16
 
     def _lane_types(self) -> str:
-        text = " ".join(f"XF_VECTOR({kind}, {self.wide}, xf_w{k});" for k, kind in enumerate(self.types))
+        kinds = [kind.replace("bool", "unsigned char") for kind in self.types]  # of bool there are no vectors
+        text = " ".join(f"XF_VECTOR({kind}, {self.wide}, xf_w{k});" for k, kind in enumerate(kinds))
         return f"{text} XF_LOADS({c_type(self.spec.accumulators[0])}, {self.wide})" if self._loads_vectors else text
 
     def _take_lanes(self, count: str, start: str = "") -> str:
@@ -1438,7 +1439,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         XF_VECTORISED
         {each} {{ {eight} {self._combine("w{0}[t]", "v{0}_0", "w{0}[t]")} }}
       }}"""
-        if self.spec.combine.stores[0].value.op in _IDEMPOTENT or isinstance(self.values, _First):
+        if self.spec.combine.stores[0].value.op in _IDEMPOTENT:
             last = f"if (j && {count} >= {wide}) {{ j = {count} - {wide}; {each} {{ {one} }} }} else {last}"
         return f"""{many}
       XF_UNROLLED
@@ -1629,32 +1630,33 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             for number in self.arrays
         )
 
-    def _are_whole(self) -> str:
-        """Whether each row's elements are adjacent, and of their alignment."""
-        return " && ".join(
-            f"r{number}[0] == {self._dtype(number).itemsize} && "
-            f"(unsigned long long)p[{number}] % _Alignof({storage_type(self._dtype(number))}) == 0 && "
-            f"xf_are_multiples(k{number}, kept, _Alignof({storage_type(self._dtype(number))}))"
-            for number in self.arrays
-        )
-
     def _whole_rows(self) -> str:
-        """``xf_whole_rows``: rows of adjacent elements, many together, whose nodes or lanes lie one after the other."""
+        """``xf_whole_rows``: many rows of few elements together, whose nodes or lanes lie one after the other."""
         takes_nodes = self._takes_nodes
-        if not takes_nodes and (not self.is_free or self._converts):
+        if not self._most_whole() or (not takes_nodes and (not self.is_free or self._converts)):
             return ""
         start, wide, row, halve = self._row_of_nodes() if takes_nodes else self._row_of_lanes()
-        bases = " ".join(
-            f"const {storage_type(self._dtype(number))} *e{number} = "
-            f"(const {storage_type(self._dtype(number))} *)(base{number} + r * k{number}[kept - 1]);"
-            for number in self.arrays
-        )
+        near, bases = [], []
+        for number in self.arrays:
+            kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            near.append(
+                f"{kind} f{number}[{self._most_whole()}];\n"
+                f"  const int is_near{number} = reduced == 1 && r{number}[0] == {size} && "
+                f"(unsigned long long)p[{number}] % _Alignof({kind}) == 0 && "
+                f"xf_are_multiples(k{number}, kept, _Alignof({kind}));"
+            )
+            bases.append(
+                f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
+                f"      if (!is_near{number}) {{ xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, "
+                f"0, count, reduced, extent, r{number}); e{number} = f{number}; }}"
+            )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
 #define XF_WHOLE_ROWS {self._most_whole()}
 static void xf_whole_rows(long long row, long long last_row, const long long *g, char *const *p) {{
   {self._geometry()}
   {start}
+  {" ".join(near)}
   {self._each(f"{{T}} a{{k}}[{2 * CHUNK}];")}
   for (long long m; row < last_row; row += m) {{
     m = kept_extent[kept - 1] - row % kept_extent[kept - 1];
@@ -1662,7 +1664,7 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
     if (m > {CHUNK} / wide) m = {CHUNK} / wide;
     {self._bases()}
     for (long long r = 0; r < m; ++r) {{
-      {bases}
+      {" ".join(bases)}
       {row}
     }}
     long long n = m * {wide}, each = {wide};
@@ -1696,8 +1698,8 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
         return range(self.wide, self._most_whole() + 1) if self.is_free and not self._converts else range(0)
 
     def _most_whole(self) -> int:
-        if isinstance(self.values, _First):  # which is searched faster, but for the end of the search
-            return 2 * DECIDED if self.spec.accumulators[0].itemsize >= 4 else 0
+        if isinstance(self.values, _First):  # which has to find the first of equal elements
+            return 0
         if self._loads_vectors:
             return CHUNK
         return 4 * DECIDED if self.values.is_decided or self.is_widened else _MOST_WHOLE
@@ -2017,14 +2019,19 @@ class NativeReduction(native_engine.NativeKernel):
         """Whether it computes ``rows`` results, each of ``count`` elements."""
         return rows > 0 and count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
 
-    def _build(self, target: host_compiler.Target) -> int | None:
+    def write_text(self) -> str:
+        """The C text, for any processor."""
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides, self.whole_counts = writer.sides, writer.whole_counts
+        self._is_short = isinstance(writer.values, _Extremum)
+        return writer.text()
+
+    def _build(self, target: host_compiler.Target) -> int | None:
+        text = self.write_text()
         # Extrema of floats, whose loops are short, lose a sixth of their speed where these are not unrolled.
-        is_short = isinstance(writer.values, _Extremum)
-        flags = native_source.OPTIONS if is_short else native_engine.COMPACT_OPTIONS
-        library = host_compiler.load_c(writer.text(), flags=flags, target=target)
+        flags = native_source.OPTIONS if self._is_short else native_engine.COMPACT_OPTIONS
+        library = host_compiler.load_c(text, flags=flags, target=target)
         order = _load_order(target)
         (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
