@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import operator
 import os
 import random
 import re
@@ -429,6 +430,26 @@ def test_reads_below_as_many_conditions_as_a_loop_has_turns() -> None:
     q[300] = 9
     with configured(cpu="numpy"):
         assert kernel(x, q, z).tolist() == [300, -300]
+
+
+COMPARISONS = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", COMPARISONS)
+def test_a_column_is_compared_with_any_number(sign: str) -> None:
+    """In a row it is the count from the piece's first element that is compared: with numbers far from it, too."""
+    text = f"long long c = i % w; p = c {sign} t ? x : -x; q = t {sign} c ? u[i] : x - 1;"
+    kernel = elementwise("float32 x, raw float32 u, int64 w, int64 t", "float32 p, float32 q", text, name="columns")
+    x, w = np.arange(4_000, dtype="f4") + 1, 1_300
+    column, compare_numbers = np.arange(4_000) % w, COMPARISONS[sign]
+    near = (-2, -1, 0, 1, 511, 512, 513, 1_023, 1_299, 1_300, 1_301)
+    with configured(cpu="native"):
+        for t in (-(2**63), 1 - 2**63, *near, 2**31, 2**32, 2**63 - 2, 2**63 - 1):
+            p, q = kernel(x, x, w, t, out=(np.empty_like(x), np.empty_like(x)))
+            assert same_bits(p, np.where(compare_numbers(column, t), x, -x))
+            assert same_bits(q, np.where(compare_numbers(t, column), x, x - 1))
 
 
 def test_a_row_that_32_bits_cut() -> None:

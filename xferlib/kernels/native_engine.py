@@ -129,18 +129,21 @@ class NativeKernel:
         self.source = native_source.native_source(self.program)
         self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
         self.driver = _load_driver(target)
-        library = host_compiler.load_c(self.source.text, flags=_options_for(self.source.text), target=target)
+        library = host_compiler.load_c(self.source.text, flags=_options_for(self.source, target), target=target)
         return ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
 
 
-def _options_for(text: str) -> tuple[str, ...]:
-    """The compiler's options for a program's text.
+def _options_for(source: native_source.NativeSource, target: host_compiler.Target) -> tuple[str, ...]:
+    """The compiler's options for a program.
 
     What it does for speed takes it the square of a function's length: minutes for a loop of fifty turns that is written
-    out, each of them within the conditions of all before.
+    out, each of them within the conditions of all before. Each access of 64 bytes at any address touches two lines of
+    the cache, and of 32 bytes every other one, which saves up to a fifth.
     """
-    is_long = text.partition(native_source.ENTRY)[2].count("\n") > _MOST_LINES
-    return tuple("-O1" if is_long and each == "-O3" else each for each in native_source.OPTIONS)
+    is_long = source.text.partition(native_source.ENTRY)[2].count("\n") > _MOST_LINES
+    options = tuple("-O1" if is_long and each == "-O3" else each for each in native_source.OPTIONS)
+    is_narrow = source.reads_neighbours and "#define __AVX512F__ " in target.macros
+    return (*options, "-mprefer-vector-width=256") if is_narrow else options
 
 
 @functools.cache

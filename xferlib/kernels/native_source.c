@@ -56,6 +56,11 @@ static inline float xf_apart_f(long long none, float x) { return __uint_as_float
 static inline double xf_apart_d(long long none, double x) { return __longlong_as_double(__double_as_longlong(x) ^ none); }
 #define xf_apart(none, x) _Generic((x), double: xf_apart_d, default: xf_apart_f)(none, x)
 #define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
+/* A column as seen from one of 0 or more: any that lie far from it are alike. */
+static inline int xf_near(long long column, long long from) {
+  const long long distance = (column < -1 ? -1 : column) - from;
+  return distance < -1 ? -1 : distance > @PIECE ? @PIECE : (int)distance;
+}
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {
   if (!site[0]++) site[1] = site[2] = number;

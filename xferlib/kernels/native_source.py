@@ -135,6 +135,8 @@ class NativeSource:
     """The memory that a call needs for each element of a block of `STORED_BLOCK`."""
     is_ordered: bool
     """Whether the elements must be computed one after the other."""
+    reads_neighbours: bool
+    """Whether what it reads by index lies side by side, at any address, for elements that do."""
 
     @property
     def text(self) -> str:
@@ -275,6 +277,7 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
 """Operations that take several times as long one by one as by vectors."""
 
@@ -352,7 +355,9 @@ class _NativeWriter:
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
         fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
-        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
+        self.in_row = replace(
+            self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | _COMPARISONS | {"cast"}
+        )
         self.unseen = find_unseen_reads(program.nodes, program.stores, program.effects)
         self.shared_masks = self._find_shared_masks()
 
@@ -367,7 +372,12 @@ class _NativeWriter:
             sites=tuple(self.sites),
             scratch_nbytes=nbytes,
             is_ordered=any(node.op == "update" for each in bodies(self.program) for node in each.nodes),
+            reads_neighbours=self._reads_neighbours(),
         )
+
+    def _reads_neighbours(self) -> bool:
+        gathers = [node for node in self.program.nodes if node.op == "gather"]
+        return bool(gathers) and all(self.steps[id(node.args[0])] in (1, -1) for node in gathers)
 
     def _list_late_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""
@@ -580,12 +590,23 @@ class _NativeWriter:
             if column and node.dtype.kind in "iu" and node.dtype.itemsize == 4:  # whose vectors are twice as long
                 return f"({c_type(node.dtype)})((unsigned int){column} + (unsigned int)j)"
             return expression(node, args, math, self.fast)
+        if node.op in _COMPARISONS:
+            return expression(node, self._count_from_piece(node, args), math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
         if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
         is_same = node.op in _DIVISIONS and self.steps[id(node)] == 0
         return expression(node, args, math, self.careful if is_same else self.fast)
+
+    def _count_from_piece(self, node: Node, args: list[str]) -> list[str]:
+        """The operands of a comparison; ``j`` for a column beside one number, whose vectors are twice as long or more."""
+        for own, other in (0, 1), (1, 0):
+            column = self._column(node.args[own])
+            if column and self.steps[id(node.args[other])] == 0:
+                near = f"xf_near({args[other]}, {column})"
+                return ["j", near] if own == 0 else [near, "j"]
+        return args
 
     def _column(self, node: Node) -> str:
         """The first column of a piece, where a node is the column of an element; else nothing."""
