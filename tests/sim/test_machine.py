@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -25,10 +25,7 @@ Make = Callable[..., Machine]
 BLOCKING, NON_BLOCKING = StreamKind.BLOCKING, StreamKind.NON_BLOCKING
 
 
-@pytest.fixture(autouse=True)
-def silence(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with caplog.at_level("ERROR", logger="xferlib.sim"):
-        yield
+pytestmark = pytest.mark.usefixtures("silence")
 
 
 class Program:

@@ -906,9 +906,11 @@ def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     """Versions against what xferlib needs, against one another, and against the driver."""
     installed: dict[str, str] = {}
     for each in metadata.distributions():
-        told = each.metadata  # read from its file at each look
-        if told is not None and (name := told["Name"]):  # a half-deleted one has no name
-            installed.setdefault(re.sub(r"[-_.]+", "-", name).lower(), told["Version"] or "")
+        # `each.metadata` would parse all of the file, of which the packages' front pages are most
+        text = each.read_text("METADATA") or each.read_text("PKG-INFO") or each.read_text("") or ""
+        told = dict(re.findall(r"^(Name|Version): *(\S+)", text.partition("\n\n")[0], re.MULTILINE))
+        if name := told.get("Name"):  # a half-deleted one has none
+            installed.setdefault(re.sub(r"[-_.]+", "-", name).lower(), told.get("Version", ""))
     cupys = sorted(name for name in installed if _CUPY.fullmatch(name))
     found = [
         *_judge_needs(installed),

@@ -34,8 +34,13 @@ HostArray = np.ndarray[Any, Any]
 def native_bits(array: Any) -> HostArray:
     """The array's elements as unsigned bytes in native byte order: shape S + (itemsize,)."""
     a = np.asarray(array)
-    a = a.astype(a.dtype.newbyteorder("="), order="C", copy=True)
-    return np.frombuffer(a.tobytes(), np.uint8).reshape(*a.shape, a.dtype.itemsize)
+    return _view_bits(a.reshape(-1)).reshape(*a.shape, a.dtype.itemsize).copy()
+
+
+def _view_bits(flat: HostArray) -> HostArray:
+    """The bytes of each element in native byte order, of an array of one axis: its own memory, where that has them."""
+    native = np.ascontiguousarray(flat, flat.dtype.newbyteorder("="))
+    return native.view(np.uint8).reshape(flat.size, flat.dtype.itemsize)
 
 
 def assert_identical(actual: Any, expected: Any, *, nan_payloads: bool = False) -> None:
@@ -176,8 +181,8 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
     __tracebackhide__ = True
     a, b = np.asarray(actual), np.asarray(expected)
     _assert_alike(a, b)
-    bits, wanted = native_bits(a.reshape(-1)), native_bits(b.reshape(-1))  # one axis more than theirs may be too many
-    if bits.tobytes() == wanted.tobytes():
+    bits, wanted = _view_bits(a.reshape(-1)), _view_bits(b.reshape(-1))  # one axis more than theirs may be too many
+    if np.array_equal(bits, wanted):
         return
     is_different = (bits != wanted).any(axis=-1)
     number = int(np.argmax(is_different))
