@@ -28,6 +28,7 @@ from xferlib._core import arrays
 from xferlib._core.device import make_pageable_capture_error
 from xferlib._core.thresholds import (
     CHUNK_NBYTES,
+    LARGE_NBYTES,
     LENT_CHUNKS,
     MEDIUM_NBYTES,
 )
@@ -376,7 +377,7 @@ def _madvise() -> Callable[[Any, Any, int], int] | None:
 _SEGMENTS = 4
 SMALL_SEGMENT_NBYTES = MEDIUM_NBYTES // 8
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-SCRATCH_NBYTES = 2 * MEDIUM_NBYTES
+SCRATCH_NBYTES = LARGE_NBYTES + MEDIUM_NBYTES
 """Arrays from a device come one behind the other in it, more than a core's caches hold: the device writes slowly to
 what a core has just read. On an H200's host 64, 128 and 192 KiB take 12.8, 19.0 and 24.0 us by way of the same bytes
 each time, and 11.7, 15.8 and 19.5 by way of 32 times as many."""

@@ -149,7 +149,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
-        ("xf_fill_parts", None, pointer, pointer, *[number] * 8),
         ("xf_unit", number, layout),
         ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )

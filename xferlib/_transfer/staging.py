@@ -488,12 +488,9 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 
 
 def addresses() -> dict[str, int]:
-    """The addresses of the C functions that make a whole transfer, and of others that C calls beside one."""
+    """The addresses of the C functions that make a whole transfer, tell whether cores are wanted, and wake threads."""
     library = _native.load_library()
-    functions = {
-        "stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse,
-        "take_chunk": library.xf_ring_take, "give_chunk": library.xf_ring_give,
-    }  # fmt: skip
+    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse}
     return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
 
 

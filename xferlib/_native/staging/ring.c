@@ -93,7 +93,7 @@ EXPORT int64_t xf_ring_free(Ring *ring) {
 }
 
 /* The first free chunk; NULL if there is none, or all transfers of this direction have `most`. */
-EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most) {
+Chunk *ring_take(Ring *ring, int way, int64_t most) {
     Chunk *chunk = NULL;
     pthread_mutex_lock(&ring->lock);
     if (ring->free && ring->lent[way] < most) {
@@ -106,7 +106,7 @@ EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most) {
     return chunk;
 }
 
-EXPORT void xf_ring_give(Ring *ring, Chunk *chunk, int way) {
+void ring_give(Ring *ring, Chunk *chunk, int way) {
     pthread_mutex_lock(&ring->lock);
     ring->free |= bit(chunk - ring->chunks);
     ring->lent[way]--;
