@@ -13,6 +13,7 @@ import pytest
 import xferlib as xl
 from tests.arrays.conftest import Space
 from tests.kernels.emulated import Emulator
+from xferlib._core.arrays import check_dtype
 from xferlib.backends.base import (
     ArrayInfo,
     Capabilities,
@@ -24,6 +25,7 @@ from xferlib.backends.base import (
     make_namespace,
 )
 from xferlib.errors import UnsupportedError
+from xferlib.kernels import reductions
 from xferlib.testing import fresh_registry, load_backend
 
 X = (np.arange(24.0) * 7 % 11).reshape(2, 3, 4)
@@ -136,6 +138,21 @@ def test_a_call_is_bound_to_one_step_though_its_output_lies_where_the_last_one_d
     for _ in range(4):
         assert kernel(d) is out
     assert bound == [backend.device]
+
+
+@pytest.mark.parametrize("name", ["sum", "var", "argmax"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+def test_the_second_call_of_a_reduction_is_bound_to_one_step_whose_outputs_have_their_dtype(
+    source: Space, dtype: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend: Any = load_backend("source")
+    bound: list[Any] = []
+    d = source.put(X.astype(check_dtype(dtype)))
+    monkeypatch.setattr(backend, "repeat_call", lambda *given, **_: bound.append(given[4]))
+    reduce = getattr(reductions, name)
+    first, _ = reduce(d, axis=1), reduce(d, axis=1)
+    (outputs,) = bound
+    assert [each[:3] for each in outputs] == [(first.shape, first.dtype, None)]
 
 
 def test_a_misaligned_array_is_copied_first(source: Space) -> None:

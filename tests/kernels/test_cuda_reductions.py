@@ -154,7 +154,7 @@ def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -
     assert same_bits(found, np.asarray(reductions.sum(x)))
     calls: list[Any] = []
     vars(plan._backend)["repeat_call"] = lambda *given, **options: calls.append((*given, options))
-    plan.repeat([x], [x.ctypes.data, found.ctypes.data], (), None, RawStream(0, None))
+    plan.repeat([x], [x.ctypes.data, found.ctypes.data], [((), found.dtype, None)], RawStream(0, None))
     ((launches, _, _, block, outputs, options),) = calls
     (_, _, _, first), (_, _, _, second) = launches
     (_, _, _, *result), ((nodes,), _, _, *places) = outputs
@@ -185,7 +185,7 @@ def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
     found, plan = reduce_on_cuda("max", x, (1,))
     calls: list[Any] = []
     vars(plan._backend)["repeat_call"] = lambda *given, **options: calls.append(given)
-    plan.repeat([x], [x.ctypes.data, found.ctypes.data], (5000,), None, RawStream(0, None))
+    plan.repeat([x], [x.ctypes.data, found.ctypes.data], [((5000,), found.dtype, None)], RawStream(0, None))
     assert len(calls) == 1
     assert np.array_equal(found, x.max(1))
 

@@ -206,8 +206,9 @@ class CudaReductionCall(ReductionCall):
         plan = plans.get(key)
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
-        elif self.direct is None and out is None and self._takes_all and self._stored is self.spec:  # the second call
-            self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream)
+        elif self.direct is None and out is None and self._takes_all:  # the second call
+            new = [(self.result_shape, dtype, self.order) for dtype in self._output_dtypes]
+            self.direct = plan.repeat(given, pointers, new, stream)
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)

@@ -341,6 +341,8 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     found = _spreads.get(ddof)
     if found is None:
         found = _spreads.setdefault(ddof, _make_var(ddof))
+    if out is None:  # which C knows
+        return found(x, axis=axis, keepdims=keepdims)
     return found(x, axis=axis, keepdims=keepdims, out=out)
 
 
