@@ -600,7 +600,7 @@ class _NativeWriter:
         return expression(node, args, math, self.careful if is_same else self.fast)
 
     def _count_from_piece(self, node: Node, args: list[str]) -> list[str]:
-        """The operands of a comparison; ``j`` for a column beside one number, whose vectors are twice as long or more."""
+        """The operands of a comparison; ``j``, of 32 bits, for a column beside one number."""
         for own, other in (0, 1), (1, 0):
             column = self._column(node.args[own])
             if column and self.steps[id(node.args[other])] == 0:

@@ -138,7 +138,7 @@ def _select_cells(array: SimArray, keys: Indices) -> model.Cells:
 # Calls that come again.
 
 
-def _view_selected(x: SimArray, keys: Indices) -> SimArray:
+def _restrict(x: SimArray, keys: Indices) -> SimArray:
     """The array, of which an operation uses the elements of ``x[keys]`` alone."""
     kind = kind_of(x).with_form(_select_cells(x, keys))
     return SimArray(x.allocation, None, kind, x.memory(), x.offset)
@@ -202,7 +202,7 @@ class RepeatedGather(_Repeated):
         self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
     ) -> Any:  # fmt: skip
         _check(found, self._shape)
-        given = _view_selected(x, found), found
+        given = _restrict(x, found), found
         return self._launch.enqueue(given, _run_gather, is_library=True, called_at=called_at)[0]
 
 
@@ -228,7 +228,7 @@ class RepeatedSelect(_Repeated):
         if launch is None:
             launch = _prepare_gather(x, (count, *self._rest))
             self._launches.keep(count, launch)
-        given = _view_selected(x, found), found
+        given = _restrict(x, found), found
         return launch.enqueue(given, _run_gather, is_library=True, called_at=called_at)[0]
 
 
@@ -246,7 +246,7 @@ class RepeatedScatter(_Repeated):
         self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
     ) -> Any:  # fmt: skip
         _check(found, self._shape)
-        given = _view_selected(x, found), found, *others
+        given = _restrict(x, found), found, *others
         self._launch.enqueue(given, _run_scatter, is_library=True, called_at=called_at)
 
 

@@ -345,7 +345,7 @@ class Engine:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.most_pending = MOST_PENDING
-        self.carry_out_next: Callable[[list[Operation], dict[Operation, None], object], int] = _carry_out_none
+        self.carry_out_next: Callable[[list[Operation], dict[Operation, None], object], int] = lambda *_: 0
         """Carries out operations from the first one on, while none has to wait and nothing watches it; returns how
         many. Compiled where that is possible."""
         self._in_flight: dict[Operation, None] = {}
@@ -492,10 +492,6 @@ class Engine:
     def _note_failure(self, operation: Operation, error: BaseException) -> None:
         self._has_marks = True
         _note_failure(operation, error)
-
-
-def _carry_out_none(operations: list[Operation], in_flight: dict[Operation, None], noted: object) -> int:
-    return 0
 
 
 def _carry_out_with_watches(operation: Operation, around: Around) -> None:
