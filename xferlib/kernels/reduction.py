@@ -100,8 +100,11 @@ class ReductionCall:
         self._output_dtypes = spec.output_dtypes
         params = enumerate(spec.map_program.params[: spec.arguments])
         self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
-        self._stored = store_bits_of(spec)
-        """As engines see it."""
+
+    @functools.cached_property
+    def _storage_spec(self) -> ReductionSpec:
+        """The reduction as engines see it."""
+        return store_bits_of(self.spec)
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce to new arrays, or to those given, which are checked."""
@@ -206,7 +209,9 @@ class CudaReductionCall(ReductionCall):
         plan = plans.get(key)
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
-        elif self.direct is None and out is None and self._takes_all and self._stored is self.spec:  # the second call
+        elif (
+            self.direct is None and out is None and self._takes_all and self._storage_spec is self.spec
+        ):  # the second call
             self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream)
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
@@ -373,7 +378,7 @@ class HostReductionCall(ReductionCall):
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
-            self._numpy = NumpyReduction(self._stored, *self._shape, self._functions)
+            self._numpy = NumpyReduction(self._storage_spec, *self._shape, self._functions)
         rows = self._shape[0]
         scalars = frozenset(number for number, _ in self._scalar_params)
         operands = [each if number in scalars else self._operand(number, each) for number, each in enumerate(given)]
