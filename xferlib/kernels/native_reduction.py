@@ -2014,6 +2014,15 @@ class NativeReduction(native_engine.NativeKernel):
         self.spec, self.written, self.is_split = spec, parts or spec, parts is not None
         super().__init__(self.written.map_program, self.written.combine, self.written.post)
         self.why_not = self.why_not or find_uncovered(self._programs)
+        written = self.written
+        self.sizes = [
+            param.dtype.itemsize for param in written.map_program.params[: written.inputs] if not param.is_scalar
+        ]
+        self.is_free = is_order_free(written.combine) and not written.map_program.keeps_order
+        """Whether axes are walked as they lie in memory."""
+        self.is_idempotent = written.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(written)
+        self.per_element_ns = _PER_BYTE_NS * sum(self.sizes)
+        self.per_element_ns += _PER_NODE_NS * len([*written.map_program.nodes, *written.combine.nodes])
 
     def takes(self, rows: int, count: int) -> bool:
         """Whether it computes ``rows`` results, each of ``count`` elements."""
@@ -2075,7 +2084,7 @@ class NativeReductionPlan:
     def __init__(self, kernel: NativeReduction, kept: CallLayout, reduced: CallLayout) -> None:
         self.kernel = kernel
         spec = kernel.written
-        sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
+        sizes = kernel.sizes
         if kernel.is_split:
             kept = CallLayout((*kept.shape, 2), tuple((*strides, sizes[0]) for strides in kept.strides))
         self._rows = kept.size
@@ -2083,9 +2092,9 @@ class NativeReductionPlan:
         places = [math.prod(kept.shape[axis + 1 :]) for axis in range(len(kept.shape))]
         keeps = merge_axes(_sort(list(zip(kept.shape, *kept.strides, places, strict=True)), arrays))
         along = list(zip(reduced.shape, *reduced.strides, strict=True))
-        if is_order_free(spec.combine) and not spec.map_program.keeps_order:
+        if kernel.is_free:
             along = _sort(along, arrays)
-            if spec.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(spec):
+            if kernel.is_idempotent:
                 along = [axis for axis in along if any(axis[1 : 1 + arrays])]
         along = merge_axes(along) or [(1, *[0] * arrays)]
         keeps = keeps or [(1, *[0] * (1 + arrays))]
@@ -2128,10 +2137,8 @@ class NativeReductionPlan:
         self._geometry = [*numbers, *extents, *strides]
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
         self._accumulators = spec.accumulators
-        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
-        per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
         self._work_ns = self._rows * (
-            self._count * per_element + _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
+            self._count * kernel.per_element_ns + _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
         )
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 

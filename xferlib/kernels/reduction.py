@@ -100,8 +100,11 @@ class ReductionCall:
         self._output_dtypes = spec.output_dtypes
         params = enumerate(spec.map_program.params[: spec.arguments])
         self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
-        self._stored = store_bits_of(spec)
-        """As engines see it."""
+
+    @functools.cached_property
+    def _storage_spec(self) -> ReductionSpec:
+        """The reduction as engines see it."""
+        return store_bits_of(self.spec)
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce to new arrays, or to those given, which are checked."""
@@ -388,7 +391,7 @@ class HostReductionCall(ReductionCall):
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
-            self._numpy = NumpyReduction(self._stored, *self._shape, self._functions)
+            self._numpy = NumpyReduction(self._storage_spec, *self._shape, self._functions)
         rows = self._shape[0]
         scalars = frozenset(number for number, _ in self._scalar_params)
         operands = [each if number in scalars else self._operand(number, each) for number, each in enumerate(given)]
