@@ -109,7 +109,7 @@ def test_each_device_has_a_ring_of_its_own() -> None:
 
 def _batches() -> list[np.ndarray[Any, Any]]:
     """Too large to be staged as a whole on any host."""
-    return [np.full(33 << 20, number, np.uint8) for number in range(6)]
+    return [np.full(33 << 20, number, np.uint8) for number in range(4)]
 
 
 @compiled

@@ -3,10 +3,11 @@
     python tools/check_cross.py [--wine] [--qemu]
 
 The cross compiler is Zig's, from the package ``ziglang``; without it this says so and passes. The flags are those of an
-installation, and a warning is an error. ``--wine`` also runs tools/staging_stress.c for Windows, by Wine: transfers of
-several threads, their bytes compared. ``--qemu`` runs tools/emulator_stress.c for aarch64, by QEMU: CUDA C of several
-threads, compiled by ``aarch64-linux-gnu-gcc`` where that is installed, since compilers differ in the registers that
-they use around a change of stacks. Nothing else of what is compiled here is run.
+installation, but for the optimisation, which clang's warnings do not wait for, and a warning is an error. ``--wine``
+also runs tools/staging_stress.c for Windows, by Wine: transfers of several threads, their bytes compared. ``--qemu``
+runs tools/emulator_stress.c for aarch64, by QEMU: CUDA C of several threads, compiled by ``aarch64-linux-gnu-gcc``
+where that is installed, since compilers differ in the registers that they use around a change of stacks. Nothing else
+of what is compiled here is run.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def compiled(target: str, source: str) -> str:
         stamp.write_text(build.write_fingerprint_source(0, system))
         include = headers(system, folder) if source in build.EXTENSIONS else None
         files = build.parts(build.FOLDER, source)
-        flags = [*build.flags(system, include), "-Werror"]
+        flags = ["-Os" if flag == "-O3" else flag for flag in build.flags(system, include)] + ["-Werror"]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", target]
         if include is not None and system == "win32":
             flags = [flag for flag in flags if flag not in ("-shared", "-static")]
