@@ -837,8 +837,13 @@ def test_further_calls_change_an_output_or_put_another_in_its_place(steps: list[
         expected = function(expected, *rest) or expected
     assert found.data.ptr == expected.data.ptr
     assert driver.seen[0][2][1] == struct.pack("Q", expected.data.ptr)
-    owner.stream, streams = Stream(32), []
-    first = lambda stream, *given: streams.append(stream) or Owned(*given)
+    streams: list[Stream] = []
+    owner.stream = Stream(32)
+
+    def first(stream: Stream, *given: int) -> Owned:
+        streams.append(stream)
+        return Owned(*given)
+
     run = whole_call(driver, owner, (Field(Owned, "N", 0),), calls=(), calls_on=((first, (64,)), *calls[1:]))
     assert run((Owned(16),), None).data.ptr == expected.data.ptr
     assert streams == [owner.stream]
