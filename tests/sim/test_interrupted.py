@@ -9,7 +9,9 @@ import gc
 import linecache
 import os
 import random
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +24,7 @@ import pytest
 import xferlib as xl
 from tests.sizes import IS_LONG
 from xferlib import sim
+from xferlib._runtime.threads import deferred
 from xferlib.errors import TransferError
 from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
@@ -313,3 +316,24 @@ def test_what_was_struck_as_it_ended_is_not_carried_out_again() -> None:
             assert (xl.to_host(double) == 2.0).all()
         struck += strike.has_struck
     assert struck > 5
+
+
+def test_other_threads_carry_operations_out_while_the_main_one_has_noted_ctrl_c() -> None:
+    first, second = xl.Stream("sim"), xl.Stream("sim")
+    x, found = np.arange(4.0), []
+
+    def work() -> None:
+        with first:
+            y = xl.to_device(x, device="sim") + 1
+        second.wait(first.record())
+        with second:
+            z = y * 2
+        second.synchronize()
+        found.append(xl.to_host(z))
+
+    with pytest.raises(KeyboardInterrupt), deferred:
+        os.kill(os.getpid(), signal.SIGINT)
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(60)
+    assert np.array_equal(found[0], (x + 1) * 2)

@@ -470,9 +470,9 @@ class Engine:
                     self._note_failure(next(each for each in left if not each._is_done), error)
                     raise
                 del left[:done]
-                if deferred.is_noted:
+                if deferred.is_noted:  # in another thread than the main one it stays so
                     deferred.check()
-                elif left:
+                if left and not done:
                     self._carry_out_behind_others(left.pop(0))
 
     def _carry_out_behind_others(self, target: Operation) -> None:
