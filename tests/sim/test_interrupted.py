@@ -24,7 +24,7 @@ import pytest
 import xferlib as xl
 from tests.sizes import IS_LONG
 from xferlib import sim
-from xferlib._runtime.threads import deferred
+from xferlib.backends.base import deferred
 from xferlib.errors import TransferError
 from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
