@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import signal
 import threading
 from collections.abc import Callable
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from xferlib import sim
 from xferlib.errors import DeviceMemoryError
 from xferlib.sim.detector import Hazard, Mode, SimError, WrongDeviceError
 from xferlib.sim.machine import Machine
+from xferlib.sim.machine import machine as global_machine
 from xferlib.sim.memory import POISON, Span
 from xferlib.sim.model import SimStream, StreamKind
 from xferlib.sim.schedules import Lazy, Settings
@@ -321,6 +326,34 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
     assert len(machine.streams[device].every) < 200
     assert len(machine.hosts.main.clock) < 200
     assert machine.memory.used[device.index] == 1 << 20
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the system has no SIGALRM")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_a_signal_during_an_operation_leaves_those_behind_it_to_the_next_wait(
+    make_machine: Make, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler raises before the next one begins, which would be taken for what has failed."""
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise error
+
+    number = signal.SIGINT if error is KeyboardInterrupt else signal.SIGALRM
+    send = getattr(ctypes.CDLL(None), "raise")  # in which Python does not look for signals
+    program = Program(make_machine())
+    engine, before = program.machine.engine, signal.signal(number, strike)
+    monkeypatch.setattr(engine, "carry_out_next", global_machine().engine.carry_out_next)
+    try:
+        program.write(program.legacy, "first")
+        program.machine.enqueue(program.legacy, "send", functools.partial(send, int(number)))
+        program.write(program.legacy, "second")
+        with pytest.raises(error):
+            program.machine.waits.synchronize_stream(program.legacy)
+        assert program.log == ["first"]
+    finally:
+        signal.signal(number, before)
+    program.machine.waits.synchronize_stream(program.legacy)
+    assert program.log == ["first", "second"]
 
 
 @given(st.lists(st.sampled_from([0, 0, 1, 255, 256, 257, 4096, 16384, 16385, 65536]), min_size=1, max_size=40))

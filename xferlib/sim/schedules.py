@@ -347,7 +347,8 @@ class Engine:
         self.most_pending = MOST_PENDING
         self.carry_out_next: Callable[[list[Operation], dict[Operation, None], object], int] = lambda *_: 0
         """Carries out operations from the first one on, while none has to wait and nothing watches it; returns how
-        many. Compiled where that is possible."""
+        many. Behind an error the list begins with the one that has failed, if any has. Compiled where that is
+        possible."""
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
         self.serial = 0
@@ -467,7 +468,8 @@ class Engine:
                 try:
                     done = self.carry_out_next(left, self._in_flight, deferred)
                 except BaseException as error:
-                    self._note_failure(next(each for each in left if not each._is_done), error)
+                    for failed in left[:1]:  # none of it where a signal's handler has raised between two
+                        self._note_failure(failed, error)
                     raise
                 del left[:done]
                 if deferred.is_noted:  # in another thread than the main one it stays so

@@ -1499,8 +1499,20 @@ static int is_next(PyObject *simulated)
     return !count || (count == 1 && SLOT(PyTuple_GetItem(before, 0), OPERATION__is_done) == Py_True);
 }
 
+/* Delete the first operations of a list, with an error set; NULL. */
+static PyObject *leave_out(PyObject *operations, Py_ssize_t count)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    if (PyList_SetSlice(operations, 0, count, NULL))
+        PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+    return NULL;
+}
+
 /* (list of operations, those in flight, `deferred`) -> how many from the first one on have been carried out: up to one that has to
-   wait or that something watches, or to Ctrl-C. If one fails, those before it are done. */
+   wait or that something watches, or to Ctrl-C. If one fails, those before it are done, and are no longer in the list; if a signal's
+   handler raises behind one, nothing is, for none has failed. */
 PyObject *xf_carry_out(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t done = 0;
@@ -1516,7 +1528,11 @@ PyObject *xf_carry_out(PyObject *module, PyObject *const *given, Py_ssize_t coun
         Py_DECREF(simulated);
         if (state < 0 && !PyErr_Occurred())
             break;
-        noted = state > 0 ? ATTRIBUTE(given[2], is_noted) : NULL;
+        if (state <= 0)
+            return leave_out(given[0], done);
+        if (PyErr_CheckSignals()) /* else the next operation would end, and be taken for what has failed */
+            return leave_out(given[0], PyList_Size(given[0]));
+        noted = ATTRIBUTE(given[2], is_noted);
         is_noted = noted != Py_False;
         if (!is_done(noted))
             return NULL;
