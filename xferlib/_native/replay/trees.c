@@ -754,7 +754,7 @@ static int end_download(const download *l)
     Py_BEGIN_ALLOW_THREADS
     for (int step = 0; step < steps && !error; ++step) {
         int64_t start = tiles_after(l, step) * TILE_NBYTES, end = step + 1 < steps ? tiles_after(l, step + 1) * TILE_NBYTES : l->row_nbytes;
-        char *from = l->passed + start, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
+        char *from = l->passed ? l->passed + start : NULL, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
         error = await_step(l, step);
         if (!error && l->passed && replay.fillers > 0)
             replay.fill(to, from, end - start, 0, replay.fillers, replay.most_threads, replay.spin_ns);
