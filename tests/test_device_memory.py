@@ -248,3 +248,30 @@ last = int(x)
 del x
 assert freed[-1] == last
 """)
+
+
+def test_idle_blocks_of_a_stream_are_not_given_back_while_one_is_captured() -> None:
+    run("""
+from xferlib._core import device
+
+backend.is_lasting, backend.follow = lambda stream: True, lambda device, user, handle: True
+for stream in (own, Stream(7)):
+    memory.DeviceAddress.from_pool(backend, pool, 100, stream)
+device.opened.append("a capture")
+pool.trim()
+assert freed == made[:1]
+device.opened.clear()
+pool.trim()
+assert freed == made
+""")
+
+
+def test_the_default_stream_of_another_device_is_another_stream() -> None:
+    run("""
+x, far = new(), Stream(0)
+far.device = types.SimpleNamespace(index=1)
+x.used_on(own)
+assert x._guard is None
+x.used_on(far)
+assert [*x._guard.users] == [(1, 0)]
+""")

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import itertools
 import struct
+import sys
 import sysconfig
 import threading
 import weakref
@@ -802,6 +803,31 @@ def test_a_call_for_one_stream_gives_those_on_others_to_another_call() -> None:
 
 
 @compiled
+@pytest.mark.parametrize(("status", "result", "is_left"), [(0, 0, False), (1, 0, True), (2, 0, True), (0, 900, True)])
+def test_memory_of_a_stream_stays_out_of_what_another_library_records(status: int, result: int, is_left: bool) -> None:
+    asked: list[int] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, WORD, ctypes.POINTER(ctypes.c_int))
+    def is_captured(stream: int, answer: Any) -> int:
+        asked.append(stream)
+        answer[0] = status
+        return result
+
+    owner, driver = Owner(), Launcher([8] * 3)
+    streams = owner.streams()._replace(is_captured=address_of(is_captured))
+    on_any = whole_call(driver, owner, (Field(Owned, "N", 0),), streams=streams)
+    on_default = whole_call(driver, owner, (Field(Owned, "N", 0),), streams=streams, only=0)
+    on_one = whole_call(driver, owner, (Field(Owned, "N", 0),), streams=streams, only=32, others=on_default)
+    assert on_one((Owned(64),), None) is owner.made[-1]
+    owner.stream = Stream(32)
+    assert on_any((Owned(64),), None) is owner.made[-1]
+    assert asked == []
+    assert (on_one((Owned(64),), None) is NotImplemented) is is_left
+    assert asked == [32]
+    assert len(driver.seen) == len(owner.made) == 3 - is_left
+
+
+@compiled
 @pytest.mark.parametrize(("error", "is_left"), [(MemoryError, True), (ValueError, True), (KeyboardInterrupt, False)])
 @pytest.mark.parametrize("calls", [lambda fail: ((fail, ()),), lambda fail: ((Owned, (16,)), (fail, ()), (Owned, ()))])
 def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(
@@ -1016,3 +1042,47 @@ def test_kernel_calls_are_taken_by_c_within_blocks_and_behind_them_on_what_is_cu
     assert inside.run(call, 3) is None
     assert call(4) is None
     assert seen == [((1,), stream.handle), ((2,), default), ((3,), stream.handle), ((4,), default)]
+
+
+@compiled
+def test_what_runs_a_reduction_lives_while_the_blocks_are_followed() -> None:
+    class Direct:
+        def __call__(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return given
+
+    known: list[Any] = [Direct(), None, False]
+    held, are_alive = weakref.ref(known[0]), list[bool]()
+    call = _native.bind_front(
+        lambda *args, **options: "python", known, [None], {"active": None}, "active", "axis", "keepdims"
+    )
+
+    def forget(frame: Any, event: str, function: Any) -> None:
+        if event == "call":
+            known[0] = None
+            are_alive.append(held() is not None)
+
+    with xl.Stream("sim:0"):
+        assert call(1) == (1,)
+    sys.setprofile(forget)  # the next call follows the end of the block, by functions of Python's
+    try:
+        found = call(2)
+    finally:
+        sys.setprofile(None)
+    assert all(are_alive)
+    assert are_alive
+    assert found == (2,)
+    assert call(3) == "python"
+
+
+@compiled
+def test_ctrl_c_within_the_question_whether_a_call_still_holds_ends_it() -> None:
+    def ask(error: type[BaseException]) -> Any:
+        def holds() -> bool:
+            raise error
+
+        known = [[lambda args, out: pytest.fail("called")], holds]
+        return _native.bind_front(lambda *args, **options: "python", known, [], {"active": None}, "active", "out")
+
+    assert ask(ValueError)(1) == "python"
+    with pytest.raises(KeyboardInterrupt):
+        ask(KeyboardInterrupt)(1)

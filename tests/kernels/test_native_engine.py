@@ -827,6 +827,20 @@ def test_tensors_that_c_looks_at_first_give_what_others_do(name: str) -> None:
             assert outcome(torch.inference_mode()(kernel), out) == outcome(torch.inference_mode()(first), out)
 
 
+def test_ctrl_c_while_a_check_of_tensors_is_made_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from xferlib.backends.torch import tensors
+
+    def strike(*_: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    kernel, x = elementwise(lambda x: x + x, name="twice"), torch.ones(4)
+    monkeypatch.setattr(tensors, "_guards", strike)
+    with configured(cpu="native"), pytest.raises(KeyboardInterrupt):
+        for _ in range(5):
+            kernel(x)
+
+
 def test_tensors_within_transforms_and_levels_are_left_to_python() -> None:
     torch = pytest.importorskip("torch")
     kernel = elementwise(lambda x: x * x, name="square")

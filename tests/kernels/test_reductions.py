@@ -746,6 +746,27 @@ def test_a_result_in_several_parts_on_a_gpu(data):
     assert gpu.scratch is None or not gpu.scratch[2][:64].any() or few
 
 
+@pytest.mark.parametrize("by", ["xferlib", "another library"])
+def test_a_call_that_a_graph_records_is_not_made_in_c(monkeypatch, by):
+    """The memory of its partial results is cleared when the graph is launched, and not before."""
+    x = np.ones((1, 70_001), np.float32)
+    gpu, kernel, bound = _Gpu(), ReductionKernel(reductions.sum.definition), []
+    monkeypatch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+    vars(gpu)["repeat_call"] = lambda *_, only, **options: bound.append(only)
+    kernel(x, axis=1)
+    if by == "xferlib":
+        gpu.capture = object()
+    vars(gpu)["stream_is_recorded"] = lambda _: True
+    for _ in range(3):
+        assert kernel(x, axis=1)[0] == 70_001
+    assert bound == []
+    gpu.capture = None
+    vars(gpu)["stream_is_recorded"] = lambda _: False
+    for _ in range(3):
+        assert kernel(x, axis=1)[0] == 70_001
+    assert bound == [gpu]
+
+
 @settings(max_examples=12)
 @given(data=st.data())
 def test_elements_a_row_apart_in_the_order_on_a_gpu(data):

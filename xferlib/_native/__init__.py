@@ -626,7 +626,6 @@ def bind_new_launch(
         streams: The library's streams.
         device: Where to launch.
         is_current: Called with ``device``; None where there is one alone.
-        device: Where to launch.
     """
     most = max(len(fields), *(len(offsets) for _, _, offsets in steps))
     if (module := find_calls()) is None or most > _MOST_PARAMETERS:
@@ -715,6 +714,9 @@ class LaunchStreams(NamedTuple):
     """Called with the device: the object for that which `note` and the makers take."""
     captures: list[Any]
     """Empty while no stream is captured."""
+    is_captured: int = 0
+    """The address of a function like CUDA's ``cuStreamIsCapturing``, for calls of one stream: any library may record
+    it, and what it records may run on another one. 0: none does."""
 
 
 class ArrayAddress(NamedTuple):

@@ -235,6 +235,8 @@ class CudaReductionCall(ReductionCall):
         is_able = self._takes_all and len(self._bound) < _MOST_BOUND
         if not is_able or stream.handle in self._bound:
             return False
+        if stream.capture is not None or self.owner.stream_is_recorded(stream):  # what is cleared there is not yet
+            return False
         self._bound.add(stream.handle)
         return True
 

@@ -21,7 +21,7 @@ static void free_front(PyObject *capsule)
     PyMem_Free(f);
 }
 
-/* Whether the functions still hold. */
+/* Whether the functions still hold; -1 with an error set that ends the call. */
 static int holds(PyObject *question)
 {
     PyObject *answer;
@@ -31,8 +31,9 @@ static int holds(PyObject *question)
     answer = PyObject_CallNoArgs(question);
     is_true = answer == Py_True;
     Py_XDECREF(answer);
-    if (!answer)
-        PyErr_Clear();
+    if (!answer && !PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
+        return -1;
+    PyErr_Clear();
     return is_true;
 }
 
@@ -53,8 +54,10 @@ static PyObject *try_all(PyObject *functions, PyObject *const *args, Py_ssize_t 
 static PyObject *call_known(const front *f, PyObject *const *args, Py_ssize_t count, PyObject *out)
 {
     PyObject *functions = Py_XNewRef(PyList_GetItem(f->known, 0)), *question = Py_XNewRef(PyList_GetItem(f->known, 1)), *found = NULL;
-    if (functions && question) /* held here: the question runs Python, which may change the list */
-        found = PyList_Size(functions) > 0 && holds(question) ? try_all(functions, args, count, out) : Py_NewRef(Py_NotImplemented);
+    if (functions && question) { /* held here: the question runs Python, which may change the list */
+        int do_hold = PyList_Size(functions) > 0 ? holds(question) : 0;
+        found = do_hold < 0 ? NULL : do_hold ? try_all(functions, args, count, out) : Py_NewRef(Py_NotImplemented);
+    }
     Py_XDECREF(functions);
     Py_XDECREF(question);
     return found;
@@ -113,18 +116,22 @@ static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_
             is_known = 0;
     }
     function = PyList_GetItem(f->known, 0);
-    if (is_known && function && function != Py_None && PyList_GetItem(f->known, 1) == axis &&
-        PyList_GetItem(f->known, 2) == keepdims && is_plain(f)) {
-        Py_INCREF(function); /* a call may change the list */
-        given = xf_pack(args, count);
-        found = given ? PyObject_CallFunctionObjArgs(function, given, NULL) : NULL;
-        Py_XDECREF(given);
+    if (!function)
+        return NULL;
+    if (is_known && function != Py_None && PyList_GetItem(f->known, 1) == axis && PyList_GetItem(f->known, 2) == keepdims) {
+        Py_INCREF(function); /* what is called below may change the list */
+        found = Py_NewRef(Py_NotImplemented);
+        if (is_plain(f) && (given = xf_pack(args, count))) {
+            Py_DECREF(found);
+            found = PyObject_CallFunctionObjArgs(function, given, NULL);
+            Py_DECREF(given);
+        }
         Py_DECREF(function);
         if (found != Py_NotImplemented)
             return found;
         Py_DECREF(found);
     }
-    return function && !PyErr_Occurred() ? call_python(f, args, count, names) : NULL;
+    return PyErr_Occurred() ? NULL : call_python(f, args, count, names);
 }
 
 static PyMethodDef one_reduction = {"call", (PyCFunction)(void (*)(void))call_reduction, METH_FASTCALL | METH_KEYWORDS,

@@ -149,19 +149,29 @@ static int see(const host_call *h, const parameter *own, PyObject *value, view *
     return is_seen;
 }
 
-/* Make a check of plain arrays where arrays of their ranks came last time, too; else remember the ranks. */
+/* Make a check of plain arrays where arrays of their ranks came last time, too; else remember the ranks. An error may be set. */
 static void remember_check(const other_library *l, known_check *check, unsigned long long ranks, PyObject *const *arrays, Py_ssize_t count)
 {
-    PyObject *before = check->function;
-    if (check->ranks == ranks && before)
+    PyObject *before, *made = NULL;
+    if (check->ranks == ranks && check->function)
         return;
-    check->function = check->ranks == ranks ? xf_call(l->make_check, arrays, count) : NULL;
+    if (check->ranks == ranks && !(made = xf_call(l->make_check, arrays, count)))
+        return;
+    before = check->function; /* which another thread may have set meanwhile */
+    check->function = made;
     check->ranks = ranks;
     Py_XDECREF(before);
 }
 
+/* Clear an error that another way of the call meets again; Ctrl-C stays set. */
+static void clear_usual(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+}
+
 /* Whether the arrays' elements are what their memory holds, and their library just computes: it records nothing, and does not follow
-   what becomes of them. */
+   what becomes of them. Ctrl-C may be set. */
 static int are_plain(const host_call *h, known_check *check, PyObject *const *values, int known, const view *views)
 {
     PyObject *arrays[MOST_PARAMETERS], *function = check->function, *answer;
@@ -181,15 +191,17 @@ static int are_plain(const host_call *h, known_check *check, PyObject *const *va
         Py_DECREF(function);
         if (is_done(answer) && answer == Py_True)
             return 1;
-        PyErr_Clear();
+        clear_usual();
+        if (PyErr_Occurred())
+            return 0;
     }
     is_plain = !xf_is_unusual(h->other.recording, NULL, Py_None);
     for (int i = 0; i < known && is_plain; ++i)
         is_plain = !is_array(&h->parameters[i]) || is_plain_array(&h->other, &h->parameters[i], values[i]);
     if (is_plain && h->other.make_check)
         remember_check(&h->other, check, ranks, arrays, count);
-    PyErr_Clear();
-    return is_plain;
+    clear_usual();
+    return is_plain && !PyErr_Occurred();
 }
 
 /* Broadcast the extents of one more array: whether that is possible. */
@@ -644,8 +656,13 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
         Py_RETURN_NOTIMPLEMENTED;
     if ((state = take(h, values, known, views, numbers, p)) < 0)
         return NULL;
-    if (!state || !find_shape(h, views, known, &l) || (h->other.type && !are_plain(h, &h->checks[!is_new], values, known, views)))
+    if (!state || !find_shape(h, views, known, &l))
         Py_RETURN_NOTIMPLEMENTED;
+    if (h->other.type && !are_plain(h, &h->checks[!is_new], values, known, views)) {
+        if (PyErr_Occurred())
+            return NULL;
+        Py_RETURN_NOTIMPLEMENTED;
+    }
     if (is_new) {
         if ((state = make_outputs(h, &l, values, views)) < 0)
             return NULL;

@@ -297,6 +297,7 @@ typedef struct {
     PyObject *stream_of, *device, *is_current; /* gives our own object for it; whether the device is the current one, None: there
                                is one device */
     PyObject *captures;  /* a list: anything in it changes what a call on a stream means */
+    int (*is_captured)(word, int *); /* of CUDA: whether a stream is recorded, by whichever library; NULL: none does */
     PyObject *known[2];  /* weak references to the default stream and to the last other one, */
     word known_handle;   /* of this handle */
     word only;           /* the handle of the one stream that the arguments are for, or ANY_STREAM */
@@ -328,7 +329,7 @@ static void free_maker(PyObject *capsule)
 /* Find the stream's object: whether there is one, or an error is set. To ask Python takes long, and streams come again. */
 static int find_stream(maker *m, launch_stream *on)
 {
-    PyObject **known = &m->known[on->handle != 0], *before = *known;
+    PyObject **known = &m->known[on->handle != 0], *before = *known, *found;
     if (on->stream)
         return 1;
     if (before && (!on->handle || m->known_handle == on->handle)) {
@@ -338,15 +339,24 @@ static int find_stream(maker *m, launch_stream *on)
         Py_CLEAR(on->stream);
     }
     on->stream = PyObject_CallFunctionObjArgs(m->stream_of, m->device, NULL);
-    before = *known;
-    if (!on->stream || !(*known = PyWeakref_NewRef(on->stream, NULL))) {
-        *known = before;
+    if (!on->stream || !(found = PyWeakref_NewRef(on->stream, NULL)))
         return 0;
-    }
+    before = *known; /* both calls may run Python, and another thread come here */
+    *known = found;
     if (on->handle)
         m->known_handle = on->handle;
     Py_XDECREF(before);
     return 1;
+}
+
+/* Whether memory of the stream may be used now: what is recorded may run on any stream, beside other work of this one. */
+static int may_share(const maker *m, word handle)
+{
+    int result, status = 0;
+    if (m->only == ANY_STREAM || !handle || !m->is_captured)
+        return 1;
+    WITHOUT_GIL(result = m->is_captured(handle, &status));
+    return !result && !status;
 }
 
 /* Find the current stream: whether calls on it are done here. An error may be set. */
@@ -365,7 +375,7 @@ static int is_served(maker *m, launch_stream *on)
     is_ready = find_number(found, m->handle, 0, &on->handle) > 0;
     Py_DECREF(found);
     return is_ready && (m->only == ANY_STREAM || m->only == on->handle) &&
-           (!on->handle || (on->handle > PER_THREAD && !PyList_Size(m->captures) && find_stream(m, on)));
+           (!on->handle || (on->handle > PER_THREAD && !PyList_Size(m->captures) && may_share(m, on->handle) && find_stream(m, on)));
 }
 
 /* Whether an array's memory may be another stream's, and uses of it are noted; -1 with an error set. `known`: None where that is
@@ -578,12 +588,13 @@ static int are_read(maker *m, PyObject *steps)
    attributes, whether the last is a method, fields, block as bytes, makers, how many of the last outputs are not returned,
    handle of the one stream that they are for or None, what takes calls on others or None, owner, name of its flag, (what is
    known of memory, what notes a use, (what gives the current stream, its argument, the attributes that lead to the handle),
-   what gives our object for the stream, list of captures), device, what tells whether it is current or None) -> launch_new;
+   what gives our object for the stream, list of captures, address of the driver's function that tells whether a stream is
+   recorded, or 0), device, what tells whether it is current or None) -> launch_new;
    a maker is (calls on the default stream, calls on another one or None for the same, offset, another one), and a launch
    (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
-    unsigned long long launch;
+    unsigned long long launch, is_captured;
     PyObject *fields, *steps, *makers, *only, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
@@ -597,11 +608,13 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
     }
     l->kept = Py_NewRef(arguments);
     l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KO!iOO!pO!y#O!iOOOU(OO(OOO!)OO!)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
+    if (PyArg_ParseTuple(arguments, "KO!iOO!pO!y#O!iOOOU(OO(OOO!)OO!K)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
                          &PyTuple_Type, &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
                          &makers, &m->spare, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note, &m->current, &m->place,
-                         &PyTuple_Type, &m->handle, &m->stream_of, &PyList_Type, &m->captures, &m->device, &m->is_current)) {
+                         &PyTuple_Type, &m->handle, &m->stream_of, &PyList_Type, &m->captures, &is_captured, &m->device,
+                         &m->is_current)) {
         m->only = ANY_STREAM;
+        m->is_captured = (int (*)(word, int *))(uintptr_t)is_captured;
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");

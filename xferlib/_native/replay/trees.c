@@ -676,6 +676,7 @@ static int gather(download *l, word to)
 {
     const size_t parts_nbytes = (size_t)l->joined * sizeof *l->parts;
     device_entry *e = l->c->e;
+    int (*mark)(void *, word, unsigned, unsigned) = e->mark; /* another thread may find meanwhile that the device cannot do it */
     word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes;
     void *stream = l->c->on.handle;
     int error = 0;
@@ -683,13 +684,13 @@ static int gather(download *l, word to)
     memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
     l->marks = (uint32_t *)(void *)(l->table + parts_nbytes + l->starts_nbytes);
     memset(l->marks, 0, LAUNCHES * sizeof *l->marks);
-    l->steps = l->passed && e->mark && e->query && l->row_nbytes > MEDIUM_NBYTES ? LAUNCHES : 1;
+    l->steps = l->passed && mark && e->query && l->row_nbytes > MEDIUM_NBYTES ? LAUNCHES : 1;
     Py_BEGIN_ALLOW_THREADS
     for (int step = 0; step < l->steps && !error; ++step) {
         int64_t first = tiles_after(l, step), tiles = tiles_after(l, step + 1) - first;
         void *arguments[] = {&to, &table, &starts, &first};
         error = e->launch((void *)(uintptr_t)l->kernel, (unsigned)tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, stream, arguments, NULL);
-        if (!error && step + 1 < l->steps && (error = e->mark(stream, (word)(uintptr_t)&l->marks[step], WRITTEN, 0)))
+        if (!error && step + 1 < l->steps && (error = mark(stream, (word)(uintptr_t)&l->marks[step], WRITTEN, 0)))
             e->mark = NULL; /* a device that cannot do it */
     }
     Py_END_ALLOW_THREADS
@@ -753,7 +754,7 @@ static int end_download(const download *l)
     Py_BEGIN_ALLOW_THREADS
     for (int step = 0; step < steps && !error; ++step) {
         int64_t start = tiles_after(l, step) * TILE_NBYTES, end = step + 1 < steps ? tiles_after(l, step + 1) * TILE_NBYTES : l->row_nbytes;
-        char *from = l->passed + start, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
+        char *from = l->passed ? l->passed + start : NULL, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
         error = await_step(l, step);
         if (!error && l->passed && replay.fillers > 0)
             replay.fill(to, from, end - start, 0, replay.fillers, replay.most_threads, replay.spin_ns);

@@ -1133,7 +1133,8 @@ class CudaBackend(Backend, FastPath):
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         streams = LaunchStreams(
-            self.memory, self.consumed, self._stream_for_c(device), self.stream_current, opened
+            self.memory, self.consumed, self._stream_for_c(device), self.stream_current, opened,
+            driver_module.DIRECT["is_captured"],
         )  # fmt: skip
         return driver_module.bind_new_launch(
             steps, _LaunchConfig.stream.offset, self.matcher(arrays), self.address, fields, arguments, makers, spare,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 from cuda.bindings import driver as bindings
 
 from xferlib import _native
-from xferlib._core.device import Device, RawStream
+from xferlib._core.device import Device, RawStream, opened
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import driver
@@ -150,9 +150,9 @@ class DriverPool:
         return answer.value
 
     def trim(self) -> None:
-        """Give idle blocks back."""
+        """Give idle blocks back; during a capture those of the default stream alone: a graph would free the others."""
         for kind in [*self._kinds.values()]:
-            while kind.idle:
+            while kind.idle and not (kind.handle and opened):
                 with contextlib.suppress(IndexError):  # another thread has taken it meanwhile
                     driver.pool_free(kind.idle.pop(), kind.handle)
 
@@ -198,7 +198,8 @@ class DeviceAddress(int):
     def used_on(self, stream: RawStream) -> None:
         """Note that the memory must outlive the work enqueued so far on ``stream``."""
         assert self.stream is not None
-        if self._guard is None and stream.handle == self.stream.handle:
+        is_own = stream.handle == self.stream.handle and stream.device is self.device  # default streams have one handle
+        if self._guard is None and is_own:
             return
         (self._guard or self._set_guard()).used_on(stream)
 
