@@ -6,6 +6,7 @@ elements a mask selects is known to the host behind that, which waits for it as 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,23 +56,16 @@ def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
     """Enqueue ``x[indices] = value``, of an array or a number; a mask may stand for the indices."""
     stream = machine.stream(x.device)
     found = _read(indices, stream)
-    into, (source,) = x.memory(), memories_of((value,))
+    (source,) = memories_of((value,))
     _check(found, x.shape)
-
-    def run() -> None:
-        into[found] = source
-
+    run = functools.partial(_run_scatter, (x.memory(), found, source))
     reads = value.spans() if isinstance(value, SimArray) else ()
     machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
     launches.note(RepeatedScatter(x, indices, value), (x, *indices, value), None)
 
 
 def _enqueue_gather(x: SimArray, found: Indices, out: SimArray, stream: SimStream) -> None:
-    source, into = x.memory(), out.memory()
-
-    def run() -> None:
-        into[...] = source[found]
-
+    run = functools.partial(_run_gather, (x.memory(), found, out.memory()))
     reads = select_spans(x, found)
     machine.machine().enqueue(stream, "index", run, reads=reads, writes=out.spans(), nbytes=2 * out.nbytes)
 

@@ -525,7 +525,7 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     if (!kind && is_passing && (!c->kept || src->nbytes < c->through->asked_from)) /* of any kind: to ask takes longer than to copy some */
         return xf_send_through(c);
     if (!kind && c->on->handle && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= PAGE && is_plain(src, c->element)) {
-        char page[PAGE]; /* of ordinary memory, whatever the array's is: to ask takes longer than to copy it */
+        char page[PAGE]; /* ordinary memory: to ask which kind the array's is takes longer than to copy it */
         copy_plain(page, src->data, (size_t)src->nbytes);
         WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)page, (size_t)src->nbytes, c->on->handle));
         return !error && (is_new || is_held(c, array, NULL));

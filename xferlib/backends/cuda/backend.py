@@ -560,8 +560,12 @@ class CudaBackend(Backend, FastPath):
         return found if found is not None else self._see(key, device)
 
     def default_stream(self, device: Device) -> RawStream:
+        """CUDA's default stream of a device, which need not be the library's current one."""
         key = (device.index, 0)
-        return self._seen.get(key) or self._see(key, device)
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = RawStream(0, device, core=_core_stream(0))
+        return found
 
     def is_lasting(self, stream: RawStream) -> bool:
         """Whether the stream is never destroyed."""
