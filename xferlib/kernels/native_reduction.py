@@ -1746,7 +1746,7 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
         return start, "wide", row, halve
 
     def _row_of_lanes(self) -> tuple[str, str, str, str]:
-        """Where the order shows in no bit: lanes, each of every so manieth element."""
+        """Where the order shows in no bit: each of ``wide`` lanes combines the elements that are ``wide`` apart."""
         wide, each = self.wide, f"XF_INDEPENDENT\n for (long long t = 0; t < {self.wide}; ++t)"
         row = f"""
       {self._each("xf_w{k} w{k};")}
