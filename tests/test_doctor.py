@@ -187,9 +187,7 @@ def put_distribution(folder: Path, name: str, version: str, points: str = "") ->
 
 
 @pytest.fixture
-def machine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
+def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     with configured(cache_dir=str(tmp_path / "cache")):  # that of the user may hold thousands of kernels
         yield Machine(tmp_path, capsys, monkeypatch)
 
