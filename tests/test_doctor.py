@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,7 +56,7 @@ class Machine:
             if name.startswith(("XFERLIB_", "CUDA_")):
                 monkeypatch.delenv(name)
         monkeypatch.setenv("PATH", str(folder / "bin"))
-        monkeypatch.setenv("XFERLIB_CACHE_DIR", str(folder / "cache"))  # that of the user may hold thousands of kernels
+        monkeypatch.setenv("XFERLIB_CACHE_DIR", str(folder / "cache"))  # of the processes that the checks start
 
     def put(self, told: dict[str, Any]) -> None:
         """Tell of files of the kernel's, of variables, and of what the methods are named after."""
@@ -186,8 +187,9 @@ def put_distribution(folder: Path, name: str, version: str, points: str = "") ->
 
 
 @pytest.fixture
-def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, capsys, monkeypatch)
+def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    with configured(cache_dir=str(tmp_path / "cache")):  # that of the user may hold thousands of kernels
+        yield Machine(tmp_path, capsys, monkeypatch)
 
 
 def test_a_machine_that_tells_nothing_is_no_problem(machine: Machine) -> None:

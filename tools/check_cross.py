@@ -74,7 +74,9 @@ def compiled(target: str, source: str) -> str:
         stamp.write_text(build.write_fingerprint_source(0, system))
         include = headers(system, folder) if source in build.EXTENSIONS else None
         files = build.parts(build.FOLDER, source)
-        flags = ["-Os" if flag == "-O3" else flag for flag in build.flags(system, include)] + ["-Werror"]
+        # Without optimisation Zig would watch for undefined behaviour.
+        flags = ["-O0" if flag == "-O3" else flag for flag in build.flags(system, include)]
+        flags += ["-fno-sanitize=undefined", "-Werror"]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", target]
         if include is not None and system == "win32":
             flags = [flag for flag in flags if flag not in ("-shared", "-static")]

@@ -31,7 +31,7 @@ KERNELS = str(ROOT / "tests" / "kernels" / "cuda_cpu" / "runtime_kernels.c")
 KERNEL_FLAGS = ["-O1", "-fno-strict-aliasing", "-w", "-fPIC", f"-I{NATIVE / 'emulator'}"]
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+SANITIZED = ["-O1", "-g", "-fvisibility=hidden", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 
 
 SUMMARISED = frozenset({"random.c", "strided.c"})
@@ -76,24 +76,21 @@ def find_runtimes(compiler: str, *names: str) -> str:
     return ""
 
 
-def sanitized(compiler: str, cases: int) -> int:
-    """Hold a library with the address and undefined-behaviour sanitizers against NumPy; 1 if it fails."""
+def compare_with_numpy(compiler: str, cases: int, flags: list[str], objects: list[str], folder: Path) -> int:
+    """Hold the staging's objects with these sanitizers, as a library, against NumPy; 1 if it fails."""
     runtimes = find_runtimes(compiler, "libasan.so", "libubsan.so")
     if not runtimes:
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        stamp, library = Path(folder, "stamp.c"), Path(folder, "staging.so")
-        code = "from xferlib import _native; print(_native.checksum())"
-        number = run(sys.executable, "-c", code).stdout.strip()
-        stamp.write_text(f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {number}u;\n')
-        sources = [*STAGING, str(stamp)]
-        flags = ["-shared", "-O1", "-g", "-fvisibility=hidden", *COMMON, *SANITIZERS]
-        done = run(compiler, *flags, "-o", str(library), *sources)
-        if done.returncode == 0:
-            done = run(
-                sys.executable, "tools/strided_cases.py", "--library", str(library), "--cases", str(cases),
-                LD_PRELOAD=runtimes, ASAN_OPTIONS="detect_leaks=0",
-            )  # fmt: skip
+    stamp, library = folder / "stamp.c", folder / "staging.so"
+    code = "from xferlib import _native; print(_native.checksum())"
+    number = run(sys.executable, "-c", code).stdout.strip()
+    stamp.write_text(f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {number}u;\n')
+    done = run(compiler, "-shared", *flags, "-o", str(library), *objects, str(stamp))
+    if done.returncode == 0:
+        done = run(
+            sys.executable, "tools/strided_cases.py", "--library", str(library), "--cases", str(cases),
+            LD_PRELOAD=runtimes, ASAN_OPTIONS="detect_leaks=0",
+        )  # fmt: skip
     print((done.stdout + done.stderr).strip())
     return int(done.returncode != 0)
 
@@ -132,34 +129,38 @@ def watch_tests(compiler: str, arguments: list[str]) -> int:
     return int(bool(found) or " passed" not in done.stdout)
 
 
-def stressed(compiler: str) -> int:
-    """Run transfers, and CUDA C, from several threads under each sanitizer; 1 if one finds a fault."""
-    failed = 0
-    for kind in ("thread", "address,undefined"):
-        with tempfile.TemporaryDirectory() as folder:
-            empty = Path(folder, "empty.c")
-            empty.write_text("int main(void) { return 0; }\n")
-            flags = [*COMMON, "-O1", "-g", f"-fsanitize={kind}", "-fno-sanitize-recover=undefined"]
-            if run(compiler, *flags, str(empty), "-o", str(Path(folder, "empty"))).returncode:
-                print(f"no {kind} sanitizer beside this compiler: not run")
-                continue
-            build = [compiler, *flags]
-            failed += report(f"transfers, {kind}", build_and_run(build, "staging_stress.c", STAGING, Path(folder)))
-            emulator = Path(folder, "emulator")
-            emulator.mkdir()
-            done = run(*build, "-c", *EMULATOR, cwd=emulator)
+def find_faults(compiler: str, kind: str, cases: int) -> int:
+    """Run transfers, and CUDA C, from several threads under a sanitizer; 1 if it finds a fault.
+
+    With that of addresses and undefined behaviour, also random cases of gathering and converting.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        empty = folder / "empty.c"
+        empty.write_text("int main(void) { return 0; }\n")
+        flags = [*COMMON, *SANITIZED, f"-fsanitize={kind}"]
+        if run(compiler, *flags, str(empty), "-o", str(folder / "empty")).returncode:
+            print(f"no {kind} sanitizer beside this compiler: not run")
+            return 0
+        build = [compiler, *flags]
+        objects = {}
+        for library, sources in (("staging", STAGING), ("emulator", EMULATOR)):
+            (folder / library).mkdir()
+            done = run(*build, "-c", *sources, cwd=folder / library)
             if done.returncode:
-                failed += report(f"the emulator, {kind}", done)
-                continue
-            for name, options in (("unchecked", []), ("checked", ["-DCHECKED"])):
-                # Kernels are never compiled with a sanitizer: a wild pointer is a fault that the runtime reports.
-                kernels = str(Path(folder, f"{name}.o"))
-                done = run(compiler, *KERNEL_FLAGS, *options, "-c", KERNELS, "-o", kernels)
-                if done.returncode == 0:
-                    sources = [*map(str, emulator.iterdir()), kernels]
-                    done = build_and_run([*build, *options], "emulator_stress.c", sources, Path(folder))
-                failed += report(f"CUDA C on a CPU, {name}, {kind}", done)
-    return min(failed, 1)
+                return report(f"{library}, {kind}", done)
+            objects[library] = [str(path) for path in (folder / library).iterdir()]
+        failed = report(f"transfers, {kind}", build_and_run(build, "staging_stress.c", objects["staging"], folder))
+        if "address" in kind:
+            failed += compare_with_numpy(compiler, cases, flags, objects["staging"], folder)
+        for name, options in (("unchecked", []), ("checked", ["-DCHECKED"])):
+            # Kernels are never compiled with a sanitizer: a wild pointer is a fault that the runtime reports.
+            kernels = str(folder / f"{name}.o")
+            done = run(compiler, *KERNEL_FLAGS, *options, "-c", KERNELS, "-o", kernels)
+            if done.returncode == 0:
+                done = build_and_run([*build, *options], "emulator_stress.c", [*objects["emulator"], kernels], folder)
+            failed += report(f"CUDA C on a CPU, {name}, {kind}", done)
+    return failed
 
 
 def build_and_run(build: list[str], main: str, sources: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -192,7 +193,7 @@ def main() -> int:
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(warnings, compiler, is_deep=given.deep)]
         if not given.warnings:
-            parts += [pool.submit(sanitized, compiler, given.cases), pool.submit(stressed, compiler)]
+            parts += [pool.submit(find_faults, compiler, kind, given.cases) for kind in ("thread", "address,undefined")]
     return min(sum(part.result() for part in parts), 1)
 
 

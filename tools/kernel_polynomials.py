@@ -25,7 +25,8 @@ FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "native_functions.
 BEGIN, END = "// constants: ", "// end of constants\n"
 TOOLS = ("kernel_polynomials", "cuda_tables", "float64_constants", "float64_trigonometry_constants")
 """The modules that compute constants."""
-RECORD = Path(__file__).with_name("constants.json")
+FOLDER = Path(__file__).parent
+RECORD = FOLDER / "constants.json"
 """The fingerprint of each file of constants, from when its tool wrote it."""
 
 mp = mpmath.mp.clone()
@@ -229,16 +230,24 @@ def rewritten(text: str, found: dict[str, str], name: str) -> str:
     return result
 
 
+def _find_sources(file: Path) -> list[str]:
+    """The text of the tool that names the file, and of those that it imports."""
+    texts = {name: (FOLDER / f"{name}.py").read_text(encoding="utf-8") for name in TOOLS}
+    names = [name for name, text in texts.items() if file.stem in text]
+    for name in names:
+        names += [each for each in TOOLS if f"tools.{each} import" in texts[name] and each not in names]
+    return [texts[name] for name in names]
+
+
 def _find_fingerprint(file: Path) -> str:
-    """The SHA-256 of the constants in a file and of the text of the tools, on which alone they depend."""
+    """The SHA-256 of the constants in a file and of the text of its tools, on which alone they depend."""
     text = file.read_text(encoding="utf-8")
     constants = [part.partition(END)[0] for part in text.split(BEGIN)[1:]] or [text]
-    sources = [Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in TOOLS]
-    return hashlib.sha256("\0".join([*constants, *sources]).encode()).hexdigest()
+    return hashlib.sha256("\0".join([*constants, *_find_sources(file)]).encode()).hexdigest()
 
 
 def is_recorded(file: Path) -> bool:
-    """Whether the file and the tools are as they were when its constants were computed."""
+    """Whether the file and its tools are as they were when its constants were computed."""
     return bool(json.loads(RECORD.read_text(encoding="utf-8")).get(file.name) == _find_fingerprint(file))
 
 

@@ -13,10 +13,12 @@ mpmath = pytest.importorskip("mpmath")
 
 from tools import float64_constants, kernel_polynomials  # noqa: E402 - they need mpmath
 
+TOOLS = kernel_polynomials.TOOLS
 
-@pytest.mark.parametrize("name", kernel_polynomials.TOOLS)
+
+@pytest.mark.parametrize("name", TOOLS)
 def test_the_constants_are_those_of_the_tool(name: str) -> None:
-    """Computed anew in a long run, and where a file or a tool has changed since a tool wrote the file."""
+    """Computed anew in a long run, and where a file or one of its tools has changed since they wrote it."""
     tool = importlib.import_module(f"tools.{name}")
     files = [float64_constants.KERNELS / f"{each}.txt" for each in getattr(tool, "FILES", ())] or [tool.FILE]
     if IS_LONG or not all(map(kernel_polynomials.is_recorded, files)):
@@ -24,22 +26,34 @@ def test_the_constants_are_those_of_the_tool(name: str) -> None:
         assert tool.main(*arguments) == 0, f"run python -m tools.{name}"
 
 
-@pytest.mark.parametrize("is_tool", [True, False])
-def test_a_changed_constant_or_tool_is_not_as_recorded(
-    is_tool: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "its_tools"),
+    [
+        ("native_functions.c", {"kernel_polynomials"}),
+        ("cuda_functions.cu", {"cuda_tables", "kernel_polynomials"}),
+        ("float64_gamma.txt", {"float64_trigonometry_constants", "float64_constants", "kernel_polynomials"}),
+    ],
+)
+def test_changed_constants_or_tools_of_theirs_are_not_as_recorded(
+    name: str, its_tools: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = tmp_path / kernel_polynomials.FILE.name
-    copy.write_text(kernel_polynomials.FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    for path in (float64_constants.KERNELS / name, *(kernel_polynomials.FOLDER / f"{each}.py" for each in TOOLS)):
+        (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    file = tmp_path / name
+    monkeypatch.setattr(kernel_polynomials, "FOLDER", tmp_path)
     monkeypatch.setattr(kernel_polynomials, "RECORD", tmp_path / "constants.json")
     kernel_polynomials.RECORD.write_text("{}", encoding="utf-8")
-    assert not kernel_polynomials.is_recorded(copy)
-    kernel_polynomials.record(copy)
-    assert kernel_polynomials.is_recorded(copy)
-    if is_tool:
-        monkeypatch.setattr(kernel_polynomials, "TOOLS", kernel_polynomials.TOOLS[:-1])
-    else:
-        head, begin, rest = copy.read_text(encoding="utf-8").partition(kernel_polynomials.BEGIN)
-        copy.write_text(f"{head}// other code\n{begin}{rest}", encoding="utf-8")
-        assert kernel_polynomials.is_recorded(copy)
-        copy.write_text(f"{head}{begin}{rest.replace('0x1', '0x2', 1)}", encoding="utf-8")
-    assert not kernel_polynomials.is_recorded(copy)
+    assert not kernel_polynomials.is_recorded(file)
+    for tool in TOOLS:
+        kernel_polynomials.record(file)
+        assert kernel_polynomials.is_recorded(file)
+        with (tmp_path / f"{tool}.py").open("a", encoding="utf-8") as text:
+            text.write("# changed\n")
+        assert kernel_polynomials.is_recorded(file) == (tool not in its_tools)
+    kernel_polynomials.record(file)
+    head, begin, rest = file.read_text(encoding="utf-8").rpartition(kernel_polynomials.BEGIN)
+    if begin:
+        file.write_text(f"// other code\n{head}{begin}{rest}", encoding="utf-8")
+        assert kernel_polynomials.is_recorded(file)
+    file.write_text(f"{head}{begin}{rest.replace('1', '2', 1)}", encoding="utf-8")
+    assert not kernel_polynomials.is_recorded(file)
