@@ -283,8 +283,8 @@ def arctan_double() -> str:
     places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 5) for k in range(8)]
     places += [mp.mpf(34)]  # for all from 32 on: the middle of their first interval
     square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
-    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_column(
-        "arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places)
+    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_table(
+        "arctan of 0 and of the middles of the intervals, and these", "arctan_double", [(mp.atan(c), c) for c in places]
     )
 
 

@@ -16,10 +16,10 @@ import pytest
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import cuda_bounds, native_digest
-from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
+from xferlib.kernels import cuda_engine, cuda_functions, cuda_source, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
-from xferlib.kernels.functions import CALLS, hard_cases
+from xferlib.kernels.functions import CALL_NAMES, CALLS, hard_cases
 from xferlib.kernels.python_frontend import NAMESPACE
 
 COMPILER = host_compiler.find_compiler()
@@ -436,6 +436,14 @@ def test_cuda_text_of_pairs_has_the_bits_of_numpy():
     emulated.all_as_cuda(calls)
     for kernel, x, y, found in calls:
         assert same_bits(found, kernel(x, y)), (kernel, x.dtype)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_text_of_float64_has_the_steps_that_it_takes(name):
+    kernel = elementwise("T x", "T y", f"y = {CALL_NAMES.get(name, name)}(x)", name="one")
+    text = cuda_source.prelude([kernel.definition.specialize((np.dtype("f8"),) * 2, frozenset()).program])
+    for step in ("reciprocal", "quotient", "root"):
+        assert text.count(f"xf_first_{step}_f64(") != 1
 
 
 def test_no_name_of_the_text_is_another_parts_too():

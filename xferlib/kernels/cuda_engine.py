@@ -645,7 +645,7 @@ def _long_kind(program: Program, kind: CallKind) -> CallKind:
     if FLOAT64 in steps:
         return replace(kind, turns=TURNS)
     if len(steps) > 1:
-        return replace(kind, width=PARTS * kind.width, parts=PARTS, turns=TURNS // PARTS, resident=RESIDENT)
+        return replace(kind, turns=TURNS, resident=RESIDENT)
     return replace(kind, width=PARTS * kind.width, parts=PARTS, resident=RESIDENT_OF_ONE)
 
 

@@ -3587,35 +3587,50 @@ XF_QUICK float xf_first_tan(float x, int *is_unsure) {
 // constants: arctan_double
 #define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
   __fma_rn(u, __fma_rn(u, -0x1.243bb2b6b41b8p-3, 0x1.9999915b92e8ep-3), -0x1.555555554673cp-2)
-// arctan of 0 and of the middles of the intervals
-XF_TABLE double xf_arctan_double_table[82] = {
-  0x0.0p+0, 0x1.0fe66da9b94eep-5, 0x1.2fdc4e3737dddp-5, 0x1.4fcfd072dff79p-5, 0x1.6fc0b4f27d5bbp-5,
-  0x1.8faebc6b17abap-5, 0x1.af99a7b3dd42fp-5, 0x1.cf8137c90a177p-5, 0x1.ef652dceca4dcp-5, 0x1.0f99ea71d52a7p-4,
-  0x1.2f719318a4a9ap-4, 0x1.4f3fd677292fbp-4, 0x1.6f03bdcea4b0dp-4, 0x1.8ebc54478fb28p-4, 0x1.ae68a71c722b8p-4,
-  0x1.ce07c5c3cca32p-4, 0x1.ed98c2190043bp-4, 0x1.0e6adccf40882p-3, 0x1.2dcbdb2fba1ffp-3, 0x1.4d087a9da4f17p-3,
-  0x1.6c1d4898933d9p-3, 0x1.8b06ee2879c29p-3, 0x1.a9c231b403279p-3, 0x1.c84bf8a742e6ep-3, 0x1.e6a148e96ec4dp-3,
-  0x1.09dc597d86362p-2, 0x1.278372057ef46p-2, 0x1.44aa436c2af0ap-2, 0x1.614840309cfe2p-2, 0x1.7d5604b63b3f7p-2,
-  0x1.98cd5454d6b18p-2, 0x1.b3a911da65c6cp-2, 0x1.cde53432c1351p-2, 0x1.f40dd0b541418p-2, 0x1.1255d9bfbd2a9p-1,
-  0x1.2958e59308e31p-1, 0x1.3f13fb89e96f4p-1, 0x1.538f57b89061fp-1, 0x1.66d663923e087p-1, 0x1.78f6bbd5d315ep-1,
-  0x1.89ff5ff57f1f8p-1, 0x1.a1a25f2c82506p-1, 0x1.bde70ed439fe7p-1, 0x1.d6e57cf4f0acap-1, 0x1.ed0d97c9041c9p-1,
-  0x1.006132e34d617p+0, 0x1.092ce471853ccp+0, 0x1.110eb007f39f7p+0, 0x1.1825f074030d9p+0, 0x1.21862f3fade36p+0,
-  0x1.2c1a241d66dc3p+0, 0x1.34f1fbb19eb09p+0, 0x1.3c6e650b38047p+0, 0x1.42d70411f9ec1p+0, 0x1.4861b4cfbe710p+0,
-  0x1.4d378c1999a0dp+0, 0x1.51784fa1544bap+0, 0x1.56f6f33a3e6a7p+0, 0x1.5d013c41adabdp+0, 0x1.61f06c6a92b89p+0,
-  0x1.660b02c736a06p+0, 0x1.698213a9d5053p+0, 0x1.6c78c7edeb195p+0, 0x1.6f08f07435fecp+0, 0x1.7145eac2088a4p+0,
-  0x1.7424de90454d4p+0, 0x1.77467e364f601p+0, 0x1.79d0f3fad1c92p+0, 0x1.7beb396c5699ap+0, 0x1.7daff85a63058p+0,
-  0x1.7f320a0f9f587p+0, 0x1.807f2112987c7p+0, 0x1.81a16e43f190bp+0, 0x1.831516233f561p+0, 0x1.84a99fe25186bp+0,
-  0x1.85f14d43d81bep+0, 0x1.87001c35928d4p+0, 0x1.87e3aa32878aep+0, 0x1.88a58ec949d14p+0, 0x1.894cbdb6bedfcp+0,
-  0x1.89de605acdbb3p+0, 0x1.8a98bbf307aa8p+0};
+// arctan of 0 and of the middles of the intervals, and these
+XF_TABLE double2 xf_arctan_double_table[82] = {
+  {0x0.0p+0, 0x0.0p+0}, {0x1.0fe66da9b94eep-5, 0x1.1000000000000p-5}, {0x1.2fdc4e3737dddp-5, 0x1.3000000000000p-5},
+  {0x1.4fcfd072dff79p-5, 0x1.5000000000000p-5}, {0x1.6fc0b4f27d5bbp-5, 0x1.7000000000000p-5}, {0x1.8faebc6b17abap-5,
+  0x1.9000000000000p-5}, {0x1.af99a7b3dd42fp-5, 0x1.b000000000000p-5}, {0x1.cf8137c90a177p-5, 0x1.d000000000000p-5},
+  {0x1.ef652dceca4dcp-5, 0x1.f000000000000p-5}, {0x1.0f99ea71d52a7p-4, 0x1.1000000000000p-4}, {0x1.2f719318a4a9ap-4,
+  0x1.3000000000000p-4}, {0x1.4f3fd677292fbp-4, 0x1.5000000000000p-4}, {0x1.6f03bdcea4b0dp-4, 0x1.7000000000000p-4},
+  {0x1.8ebc54478fb28p-4, 0x1.9000000000000p-4}, {0x1.ae68a71c722b8p-4, 0x1.b000000000000p-4}, {0x1.ce07c5c3cca32p-4,
+  0x1.d000000000000p-4}, {0x1.ed98c2190043bp-4, 0x1.f000000000000p-4}, {0x1.0e6adccf40882p-3, 0x1.1000000000000p-3},
+  {0x1.2dcbdb2fba1ffp-3, 0x1.3000000000000p-3}, {0x1.4d087a9da4f17p-3, 0x1.5000000000000p-3}, {0x1.6c1d4898933d9p-3,
+  0x1.7000000000000p-3}, {0x1.8b06ee2879c29p-3, 0x1.9000000000000p-3}, {0x1.a9c231b403279p-3, 0x1.b000000000000p-3},
+  {0x1.c84bf8a742e6ep-3, 0x1.d000000000000p-3}, {0x1.e6a148e96ec4dp-3, 0x1.f000000000000p-3}, {0x1.09dc597d86362p-2,
+  0x1.1000000000000p-2}, {0x1.278372057ef46p-2, 0x1.3000000000000p-2}, {0x1.44aa436c2af0ap-2, 0x1.5000000000000p-2},
+  {0x1.614840309cfe2p-2, 0x1.7000000000000p-2}, {0x1.7d5604b63b3f7p-2, 0x1.9000000000000p-2}, {0x1.98cd5454d6b18p-2,
+  0x1.b000000000000p-2}, {0x1.b3a911da65c6cp-2, 0x1.d000000000000p-2}, {0x1.cde53432c1351p-2, 0x1.f000000000000p-2},
+  {0x1.f40dd0b541418p-2, 0x1.1000000000000p-1}, {0x1.1255d9bfbd2a9p-1, 0x1.3000000000000p-1}, {0x1.2958e59308e31p-1,
+  0x1.5000000000000p-1}, {0x1.3f13fb89e96f4p-1, 0x1.7000000000000p-1}, {0x1.538f57b89061fp-1, 0x1.9000000000000p-1},
+  {0x1.66d663923e087p-1, 0x1.b000000000000p-1}, {0x1.78f6bbd5d315ep-1, 0x1.d000000000000p-1}, {0x1.89ff5ff57f1f8p-1,
+  0x1.f000000000000p-1}, {0x1.a1a25f2c82506p-1, 0x1.1000000000000p+0}, {0x1.bde70ed439fe7p-1, 0x1.3000000000000p+0},
+  {0x1.d6e57cf4f0acap-1, 0x1.5000000000000p+0}, {0x1.ed0d97c9041c9p-1, 0x1.7000000000000p+0}, {0x1.006132e34d617p+0,
+  0x1.9000000000000p+0}, {0x1.092ce471853ccp+0, 0x1.b000000000000p+0}, {0x1.110eb007f39f7p+0, 0x1.d000000000000p+0},
+  {0x1.1825f074030d9p+0, 0x1.f000000000000p+0}, {0x1.21862f3fade36p+0, 0x1.1000000000000p+1}, {0x1.2c1a241d66dc3p+0,
+  0x1.3000000000000p+1}, {0x1.34f1fbb19eb09p+0, 0x1.5000000000000p+1}, {0x1.3c6e650b38047p+0, 0x1.7000000000000p+1},
+  {0x1.42d70411f9ec1p+0, 0x1.9000000000000p+1}, {0x1.4861b4cfbe710p+0, 0x1.b000000000000p+1}, {0x1.4d378c1999a0dp+0,
+  0x1.d000000000000p+1}, {0x1.51784fa1544bap+0, 0x1.f000000000000p+1}, {0x1.56f6f33a3e6a7p+0, 0x1.1000000000000p+2},
+  {0x1.5d013c41adabdp+0, 0x1.3000000000000p+2}, {0x1.61f06c6a92b89p+0, 0x1.5000000000000p+2}, {0x1.660b02c736a06p+0,
+  0x1.7000000000000p+2}, {0x1.698213a9d5053p+0, 0x1.9000000000000p+2}, {0x1.6c78c7edeb195p+0, 0x1.b000000000000p+2},
+  {0x1.6f08f07435fecp+0, 0x1.d000000000000p+2}, {0x1.7145eac2088a4p+0, 0x1.f000000000000p+2}, {0x1.7424de90454d4p+0,
+  0x1.1000000000000p+3}, {0x1.77467e364f601p+0, 0x1.3000000000000p+3}, {0x1.79d0f3fad1c92p+0, 0x1.5000000000000p+3},
+  {0x1.7beb396c5699ap+0, 0x1.7000000000000p+3}, {0x1.7daff85a63058p+0, 0x1.9000000000000p+3}, {0x1.7f320a0f9f587p+0,
+  0x1.b000000000000p+3}, {0x1.807f2112987c7p+0, 0x1.d000000000000p+3}, {0x1.81a16e43f190bp+0, 0x1.f000000000000p+3},
+  {0x1.831516233f561p+0, 0x1.1000000000000p+4}, {0x1.84a99fe25186bp+0, 0x1.3000000000000p+4}, {0x1.85f14d43d81bep+0,
+  0x1.5000000000000p+4}, {0x1.87001c35928d4p+0, 0x1.7000000000000p+4}, {0x1.87e3aa32878aep+0, 0x1.9000000000000p+4},
+  {0x1.88a58ec949d14p+0, 0x1.b000000000000p+4}, {0x1.894cbdb6bedfcp+0, 0x1.d000000000000p+4}, {0x1.89de605acdbb3p+0,
+  0x1.f000000000000p+4}, {0x1.8a98bbf307aa8p+0, 0x1.1000000000000p+5}};
 // end of constants
 
 // The angle of (x, y), both positive: that of c, in the middle of one of 8 intervals between two powers of two, which y / x
 // is `near`, and that of (y - x c) / (x + y c)
 XF_QUICK double xf_angle_double(double y, double x, float near) {
-  unsigned int bits = __float_as_uint(near < 32.0f ? near : 32.0f);
-  int k = (int)(bits >> 20) - 975;  // from 1/32 on
-  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0);
-  double q = xf_quotient_of_doubles(__fma_rn(-c, x, y), __fma_rn(y, c, x)), u = q * q;
-  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
+  int k = (int)(__float_as_uint(near < 32.0f ? near : 32.0f) >> 20) - 975;  // from 1/32 on
+  double2 c = xf_arctan_double_table[k > 0 ? k : 0];
+  double q = xf_quotient_of_doubles(__fma_rn(-c.y, x, y), __fma_rn(y, c.y, x)), u = q * q;
+  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + c.x;
 }
 
 //: arctan_in_double: arctan arctan_double

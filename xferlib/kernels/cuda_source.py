@@ -676,6 +676,7 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
     """The functions that the programs need, in an order that compiles; ``is_shared`` as for `cuda_functions.text`."""
     programs = [CUDA.expand(each) for program in programs for each in bodies(program)]
     own = own_functions(programs)
+    in_steps = [*programs, *(each.common for each in own)]
     programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
@@ -691,7 +692,8 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
         parts.append(_NARROW)
     if own or any(node.op == "call" for node in nodes):
-        steps = sorted({name for node in nodes if (name := quick_operation(node)).endswith("_f64")})
+        taken = {quick_operation(node) for program in in_steps for node in program.nodes}
+        steps = sorted(name for name in taken if name.endswith("_f64"))
         parts += [cuda_functions.sections()[each][1] for each in (["language"] if own or steps else []) + steps]
     if own:
         parts += [
@@ -1232,7 +1234,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if not self.steps:
             return [*lines, *flush]
         if self.shape.turns > 1:
-            return [*lines, "  if (is_unsure) pending |= bit; else {", *flush, "  }"]
+            # The usual case in a branch of its own, which is one conditional store.
+            usual = ["  if (is_full & !is_unsure) {", *flush, "  } else if (is_unsure) pending |= bit; else {"]
+            return [*lines, *usual, *flush, "  }"]
         again = ["  if (is_unsure) {", *self._compute_again()]
         return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
