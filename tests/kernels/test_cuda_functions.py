@@ -299,6 +299,18 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, mo
 
 
 @needs_nvrtc
+def test_turns_of_two_parts(monkeypatch):
+    monkeypatch.setattr(cuda_engine, "_LONG", 1)
+    kernel = elementwise("T x", "T y", "y = erf(x)", name="erf")
+    for size in (1, 1027, 2048, 3081, 8192 + 5127):  # of turns of 2,048, of which a block has four
+        x = usual("erf", size, size)
+        whole = np.full((size + 63) // 32 * 32, 7, np.float32)
+        emulated.all_as_cuda([(kernel, x, whole[:size])])
+        assert same_bits(whole[:size], kernel(x))
+        assert (whole[size:] == 7).all()
+
+
+@needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_quotients_beside_calls_are_rounded(dtype):
     """Those of all sizes, of zeros, infinities and NaN, and of numbers whose last bits are all set or clear."""

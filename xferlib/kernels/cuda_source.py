@@ -1710,7 +1710,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _load_first(self, number: int) -> list[str]:
         """Load a thread's first vector of such an operand."""
         memory, width = storage_type(self._dtype(number)), self.shape.width
-        return [f"  __align__(16) {memory} ahead{number}[{width}];", f"  {self._load_next(number, 'first')}"]
+        return [f"  __align__(16) {memory} ahead{number}[{width}] = {{}};", f"  {self._load_next(number, 'first')}"]
 
     def _load_next(self, number: int, first: str) -> str:
         """Load the parts of a vector that begin before the end; one that is aligned may reach beyond it."""
