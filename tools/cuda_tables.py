@@ -9,6 +9,7 @@ A pair of floats holds a value to some 48 bits; the integers of the careful step
 from __future__ import annotations
 
 import functools
+import struct
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -58,7 +59,7 @@ def table(comment: str, name: str, kind: str, rows: Iterable[Sequence[Any]]) -> 
     return f"// {comment}\nXF_TABLE {kind} {name}[{len(items)}] = {{\n{text}\n"
 
 
-def integers(comment: str, name: str, values: Sequence[Any]) -> str:
+def integers(comment: str, name: str, values: Iterable[Any]) -> str:
     """A table of numbers below 2, in units of 2^-63."""
     items = [f"0x{int(mp.nint(each * mp.mpf(2) ** 63)):x}ull" for each in values]
     text = textwrap.fill(", ".join(items) + "};", 118, initial_indent="  ", subsequent_indent="  ")
@@ -282,8 +283,8 @@ def arctan_double() -> str:
     places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 5) for k in range(8)]
     places += [mp.mpf(34)]  # for all from 32 on: the middle of their first interval
     square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
-    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_column(
-        "arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places)
+    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_table(
+        "arctan of 0 and of the middles of the intervals, and these", "arctan_double", [(mp.atan(c), c) for c in places]
     )
 
 
@@ -291,6 +292,18 @@ def erf_double() -> str:
     places = [mp.mpf(k) / 16 for k in range(64)]
     return double_table(
         "erf of multiples of 1/16, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+    )
+
+
+def erf_careful() -> str:
+    places = [mp.mpf(k) / 16 for k in range(65)]
+    return "".join(
+        integers(comment, f"xf_erf_{name}", values)
+        for comment, name, values in (
+            ("twice erf of multiples of 1/16", "value", [2 * mp.erf(c) for c in places]),
+            ("the slope there", "slope", map(_erf_slope, places)),
+            ("2 / n from 3 on", "inverse", [0, 0, 0, *(mp.mpf(2) / n for n in range(3, 17))]),
+        )
     )
 
 
@@ -367,6 +380,11 @@ def half_tables() -> dict[str, str]:
     }
 
 
+def words_of_pi() -> str:
+    bits = struct.unpack("<Q", struct.pack("<d", float(mp.pi)))[0]
+    return f"// the words of pi\n#define XF_PI_HIGH 0x{bits >> 32:08x}\n#define XF_PI_LOW 0x{bits & 0xFFFFFFFF:08x}\n"
+
+
 def wide(name: str, x: Any, unit: int) -> str:
     """A number in units of ``2^unit``, as two words."""
     count = int(mp.nint(mp.ldexp(x, -unit)))
@@ -383,12 +401,7 @@ def tables() -> dict[str, str]:
         "exp": exp(),
         "tanh": tanh(),
         "erf": erf(),
-        "erf_series": f"#define XF_ERF_SLOPE {whole(2 / mp.sqrt(mp.pi), -63)}\n"
-        + integers(
-            "1 / (2 n + 1), times the power of two that makes it 1 to 2, and 1",
-            "xf_erf_ratio",
-            [1, *(mp.mpf(2) ** (2 * n + 1).bit_length() / (2 * n + 1) for n in range(1, 65))],
-        ),
+        "erf_careful": erf_careful(),
         "erf_double": erf_double(),
         "log": log(),
         "angle": angle(),
@@ -403,7 +416,7 @@ def tables() -> dict[str, str]:
         "angle_double": angle_double(),
         "half_turn_double": half_turn_double(),
         "arctan_double": arctan_double(),
-        "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
+        "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2) + words_of_pi(),
         "arcsine_double": arcsine_double(),
         **half_tables(),
         "wide": wide("WIDE_HALF_PI", mp.pi / 2, -127) + wide("WIDE_LN2", mp.ln(2), -120),

@@ -16,10 +16,10 @@ import pytest
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import cuda_bounds, native_digest
-from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
+from xferlib.kernels import cuda_engine, cuda_functions, cuda_source, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
-from xferlib.kernels.functions import CALLS, hard_cases
+from xferlib.kernels.functions import CALL_NAMES, CALLS, hard_cases
 from xferlib.kernels.python_frontend import NAMESPACE
 
 COMPILER = host_compiler.find_compiler()
@@ -299,6 +299,18 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, mo
 
 
 @needs_nvrtc
+def test_turns_of_two_parts(monkeypatch):
+    monkeypatch.setattr(cuda_engine, "_LONG", 1)
+    kernel = elementwise("T x", "T y", "y = erf(x)", name="erf")
+    for size in (1, 1027, 2048, 3081, 8192 + 5127):  # of turns of 2,048, of which a block has four
+        x = usual("erf", size, size)
+        whole = np.full((size + 63) // 32 * 32, 7, np.float32)
+        emulated.all_as_cuda([(kernel, x, whole[:size])])
+        assert same_bits(whole[:size], kernel(x))
+        assert (whole[size:] == 7).all()
+
+
+@needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_quotients_beside_calls_are_rounded(dtype):
     """Those of all sizes, of zeros, infinities and NaN, and of numbers whose last bits are all set or clear."""
@@ -436,6 +448,14 @@ def test_cuda_text_of_pairs_has_the_bits_of_numpy():
     emulated.all_as_cuda(calls)
     for kernel, x, y, found in calls:
         assert same_bits(found, kernel(x, y)), (kernel, x.dtype)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_text_of_float64_has_the_steps_that_it_takes(name):
+    kernel = elementwise("T x", "T y", f"y = {CALL_NAMES.get(name, name)}(x)", name="one")
+    text = cuda_source.prelude([kernel.definition.specialize((np.dtype("f8"),) * 2, frozenset()).program])
+    for step in ("reciprocal", "quotient", "root"):
+        assert text.count(f"xf_first_{step}_f64(") != 1
 
 
 def test_no_name_of_the_text_is_another_parts_too():

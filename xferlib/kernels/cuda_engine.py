@@ -25,7 +25,7 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib._native import LaunchField
 from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
-from xferlib.kernels import cuda_source
+from xferlib.kernels import cuda_functions, cuda_source
 from xferlib.kernels.arguments import HALF, find_code
 from xferlib.kernels.cuda_source import (
     ENTRY,
@@ -43,7 +43,18 @@ from xferlib.kernels.cuda_source import (
     maps_numbers_of_16_bits,
     step_pieces,
 )
-from xferlib.kernels.ir import FLOAT64, CallLayout, DType, Program, bodies, collapse, facts, layout_of_call, word_of
+from xferlib.kernels.ir import (
+    FLOAT32,
+    FLOAT64,
+    CallLayout,
+    DType,
+    Program,
+    bodies,
+    collapse,
+    facts,
+    layout_of_call,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -639,14 +650,23 @@ def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
 
 def _long_kind(program: Program, kind: CallKind) -> CallKind:
     """The kind of such a call."""
-    steps = [
-        node.dtype for node in cuda_source.CUDA.expand(program).nodes if cuda_source.is_in_steps(node, program.math)
-    ]
-    if FLOAT64 in steps:
-        return replace(kind, turns=TURNS)
+    program = cuda_source.CUDA.expand(program)
+    steps = [node for node in program.nodes if cuda_source.is_in_steps(node, program.math)]
+    twice = replace(kind, width=PARTS * kind.width, parts=PARTS)
+    if any(node.dtype == FLOAT64 for node in steps):
+        return replace(kind, turns=TURNS) if len(steps) > 1 or _reads_wide_rows(program) else twice
     if len(steps) > 1:
         return replace(kind, turns=TURNS, resident=RESIDENT)
-    return replace(kind, width=PARTS * kind.width, parts=PARTS, resident=RESIDENT_OF_ONE)
+    resident = cuda_functions.IN_TURNS.get(str(steps[0].attr)) if steps[0].dtype == FLOAT32 else None
+    if resident is not None:
+        return replace(twice, turns=TURNS // PARTS, resident=resident)
+    return replace(twice, resident=RESIDENT_OF_ONE)
+
+
+def _reads_wide_rows(program: Program) -> bool:
+    """Whether a float64 function looks up more than 16 bytes of a row, for which it waits longer than for operands."""
+    nodes = (node for function in cuda_source.own_functions([program]) for node in function.common.nodes)
+    return any(len(node.attr.table.columns) > 2 for node in nodes if node.op == "lookup")
 
 
 def _is_looked_up(backend: Any, device: Device, program: Program, kind: CallKind, layout: CallLayout) -> bool:

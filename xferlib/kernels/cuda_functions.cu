@@ -20,7 +20,7 @@
 #define XF_TABLE static __device__ const
 #endif
 
-//: divide_f64: language
+//: reciprocal_f64: language
 // 1 / y, x / y and the root rounded by the steps of a compiler's own, whose branch for unusual sizes is the flag: a compiler that
 // meets a branch in the middle of an element waits for each result and loads all constants behind it anew.
 XF_QUICK double xf_first_reciprocal_f64(double y, int *is_unsure) {
@@ -33,6 +33,8 @@ XF_QUICK double xf_first_reciprocal_f64(double y, int *is_unsure) {
   *is_unsure |= fabsf(__int_as_float(place)) < __int_as_float(0x00400402);
   return __fma_rn(r, __fma_rn(-y, r, 1.0), r);
 }
+
+//: quotient_f64: language
 XF_QUICK double xf_first_quotient_f64(double x, double y, int *is_unsure) {
   double r, e, first, q;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
@@ -212,13 +214,13 @@ XF_QUICK float2 xf_quotient(float2 x, float2 y) {
 // RISC System/6000 processor", IBM J. Res. Dev. 34, 1990), whose branch for unusual sizes is the flag: behind a branch in
 // the middle of an element a compiler loads all constants of the functions behind it anew.
 XF_QUICK float xf_first_quotient(float x, float y, int *is_unsure) {
-  float r = xf_normal_reciprocal(y), zero = x * r, q, wide = fabsf(x), low = fabsf(y);
+  float r = xf_normal_reciprocal(y), first, q, wide = fabsf(x), low = fabsf(y);
   r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
-  q = x * r;
-  q = __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+  first = x * r;
+  q = __fmaf_rn(__fmaf_rn(-y, first, x), r, first);
   q = __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
   *is_unsure |= ((wide <= 0x1p-60f) & (x != 0.0f)) | (wide >= 0x1p60f) | (low <= 0x1p-60f) | (low >= 0x1p60f);
-  return x != 0.0f ? q : zero;
+  return x != 0.0f ? q : first;
 }
 
 //: near_root: base
@@ -896,45 +898,72 @@ XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: erf: exp_careful
-// constants: erf_series
-#define XF_ERF_SLOPE 0x906eba8214db688dull
-// 1 / (2 n + 1), times the power of two that makes it 1 to 2, and 1, in units of 2^-63
-XF_TABLE xf_u64 xf_erf_ratio[65] = {
-  0x8000000000000000ull, 0xaaaaaaaaaaaaaaabull, 0xcccccccccccccccdull, 0x9249249249249249ull, 0xe38e38e38e38e38eull,
-  0xba2e8ba2e8ba2e8cull, 0x9d89d89d89d89d8aull, 0x8888888888888889ull, 0xf0f0f0f0f0f0f0f1ull, 0xd79435e50d79435eull,
-  0xc30c30c30c30c30cull, 0xb21642c8590b2164ull, 0xa3d70a3d70a3d70aull, 0x97b425ed097b425full, 0x8d3dcb08d3dcb08dull,
-  0x8421084210842108ull, 0xf83e0f83e0f83e10ull, 0xea0ea0ea0ea0ea0full, 0xdd67c8a60dd67c8aull, 0xd20d20d20d20d20dull,
-  0xc7ce0c7ce0c7ce0cull, 0xbe82fa0be82fa0bfull, 0xb60b60b60b60b60bull, 0xae4c415c9882b931ull, 0xa72f05397829cbc1ull,
-  0xa0a0a0a0a0a0a0a1ull, 0x9a90e7d95bc609a9ull, 0x94f2094f2094f209ull, 0x8fb823ee08fb823full, 0x8ad8f2fba9386823ull,
-  0x864b8a7de6d1d608ull, 0x8208208208208208ull, 0xfc0fc0fc0fc0fc10ull, 0xf4898d5f85bb3950ull, 0xed7303b5cc0ed730ull,
-  0xe6c2b4481cd85689ull, 0xe070381c0e070382ull, 0xda740da740da740eull, 0xd4c77b03531dec0dull, 0xcf6474a8819ec8e9ull,
-  0xca4587e6b74f0329ull, 0xc565c87b5f9d4d1cull, 0xc0c0c0c0c0c0c0c1ull, 0xbc52640bc52640bcull, 0xb81702e05c0b8170ull,
-  0xb40b40b40b40b40bull, 0xb02c0b02c0b02c0bull, 0xac7691840ac76918ull, 0xa8e83f5717c0a8e8ull, 0xa57eb50295fad40aull,
-  0xa237c32b16cfd772ull, 0x9f1165e7254813e2ull, 0x9c09c09c09c09c0aull, 0x991f1a515885fb37ull, 0x964fda6c0964fda7ull,
-  0x939a85c40939a85cull, 0x90fdbc090fdbc091ull, 0x8e78356d1408e783ull, 0x8c08c08c08c08c09ull, 0x89ae4089ae4089aeull,
-  0x8767ab5f34e47ef1ull, 0x8534085340853408ull, 0x83126e978d4fdf3bull, 0x8102040810204081ull, 0xfe03f80fe03f80feull};
+//: erf: number
+// constants: erf_careful
+// twice erf of multiples of 1/16, in units of 2^-63
+XF_TABLE xf_u64 xf_erf_value[65] = {
+  0x0ull, 0x1207d480e9065853ull, 0x23ebc346b87712e8ull, 0x3588bc6ffc4a4ca4ull, 0x46bd5388cb582241ull,
+  0x576a7d057fc8fbcbull, 0x677434adc87ce2eaull, 0x76c20739b8a91e80ull, 0x853f7ae0c76e915full, 0x92dc5445b6ebfb2aull,
+  0x9f8cb6e68789a60eull, 0xab4921e959d4d98full, 0xb60e4bace872fb63ull, 0xbfdcdfd76c03c167ull, 0xc8b924a8dc7e2db1ull,
+  0xd0aa8d0b557578d3ull, 0xd7bb3d3a08445637ull, 0xddf787def311059cull, 0xe36d69414f630f2aull, 0xe82c05967e924aa0ull,
+  0xec432ecc55f00406ull, 0xefc2f546d8c46c12ull, 0xf2bb461da51fe0c6ull, 0xf53b987685ddca59ull, 0xf752aab89bd6fd8full,
+  0xf90e4f897833b7a0ull, 0xfa7b49db3debb6c6ull, 0xfba536cd1c1c1b86ull, 0xfc9683bfc6ab698bull, 0xfd586ec4e89844a3ull,
+  0xfdf30f77a67b522cull, 0xfe6d66505fdb95a8ull, 0xfecd70a13caf1997ull, 0xff183f95a81e7f3bull, 0xff5210c6b2ca4f87ull,
+  0xff7e673409cb9f93ull, 0xffa023b018cda1f1ull, 0xffb99c0a57c4610bull, 0xffccb079f59936f7ull, 0xffdadefb3ff37805ull,
+  0xffe5547a64df5362ull, 0xffecfbc63a92520aull, 0xfff28a5dee0cb78dull, 0xfff68b3d89560c44ull, 0xfff967d8229ecb35ull,
+  0xfffb6f7449a97373ull, 0xfffcdd210741a113ull, 0xfffddc78824e31d3ull, 0xfffe8d6209afcbddull, 0xffff0700a042b74bull,
+  0xffff59f5d933d8f2ull, 0xffff921b510edd94ull, 0xffffb7cfb3f2abc4ull, 0xffffd0ef462c1306ull, 0xffffe18b6cf67ceaull,
+  0xffffec70d1790c7eull, 0xfffff3886ab2f394ull, 0xfffff81cfcf474c6ull, 0xfffffb0c61ed2fbaull, 0xfffffcea23665f22ull,
+  0xfffffe178b8f1b0cull, 0xfffffed437d5462eull, 0xffffff49676c945aull, 0xffffff919f70ebb6ull, 0xffffffbdc88bb10bull};
+// the slope there, in units of 2^-63
+XF_TABLE xf_u64 xf_erf_slope[65] = {
+  0x906eba8214db688dull, 0x8fde93e6e39695beull, 0x8e317d0f434db1ceull, 0x8b716b849e6c632full, 0x87ae8b017bf206c2ull,
+  0x82fe9f65f614bc1dull, 0x7d7c336bc54c4c0full, 0x77459f133e74a945ull, 0x707bf2926940454cull, 0x6941d38855d880fdull,
+  0x61ba5a504d2e76c4ull, 0x5a07fc92d2ac0fc5ull, 0x524b90b5e34b1274ull, 0x4aa373b78d9ceb46ull, 0x432ad87c212e4c85ull,
+  0x3bf944deb77f0f89ull, 0x35223e12df784b7cull, 0x2eb5234fe9a5da2eull, 0x28bd337976f22abeull, 0x2341b8a35326998dull,
+  0x1e4652fadcb6b1f8ull, 0x19cb5bd549b110e7ull, 0x15ce595c455b0a1cull, 0x124a7b84d389716bull, 0xf391b935c12546eull,
+  0xc9238530db4b2b9ull, 0xa4cea3c5e539a8aull, 0x85fcbf4af9531d7ull, 0x6c154c0c884055dull, 0x56823a16bc9f81eull,
+  0x44b3acdffe6f0daull, 0x3622c1323fee6d9ull, 0x2a5373d19f343c7ull, 0x20d5c2761a64a94ull, 0x194624e78e0faebull,
+  0x134d7dbc76d7e55ull, 0xea0a1d4eff4b27ull, 0xaff93a87f3c0fdull, 0x8348c5b1aab122ull, 0x612e8c0129433full,
+  0x4760c5c3efdbeeull, 0x340486cbeee37bull, 0x259d131012489dull, 0x1afc85e0f82e12ull, 0x13360ccd23db3aull,
+  0xd91d2d11f2108ull, 0x9829c7ddbbf67ull, 0x69d01a1009955ull, 0x49023a6e8cca0ull, 0x31fb8365b9ef7ull,
+  0x21f3c369ba6dcull, 0x16e2367dc27f9ull, 0xf4daf4680674ull, 0xa2790f2482a8ull, 0x6af827a4512dull, 0x45e0f3ab0a24ull,
+  0x2d4b2e433528ull, 0x1d21397ead9aull, 0x1296a70f4140ull, 0xbc4fdb8ad57ull, 0x764dc78bfdfull, 0x49be77e1467ull,
+  0x2d9c3547fafull, 0x1bfd7555a3cull, 0x110b1488aebull};
+// 2 / n from 3 on, in units of 2^-63
+XF_TABLE xf_u64 xf_erf_inverse[17] = {
+  0x0ull, 0x0ull, 0x0ull, 0x5555555555555555ull, 0x4000000000000000ull, 0x3333333333333333ull, 0x2aaaaaaaaaaaaaabull,
+  0x2492492492492492ull, 0x2000000000000000ull, 0x1c71c71c71c71c72ull, 0x199999999999999aull, 0x1745d1745d1745d1ull,
+  0x1555555555555555ull, 0x13b13b13b13b13b1ull, 0x1249249249249249ull, 0x1111111111111111ull, 0x1000000000000000ull};
 // end of constants
-// 1 + x y / (2 n + 1), all positive. A call with one careful step ends some microseconds after the others, and this one
-// takes many turns: without calls, and without division.
-XF_QUICK xf_number xf_erf_turn(xf_number x, xf_number y, int n) {
-  xf_number p = xf_number_of(__umul64hi(x.m, y.m), x.e + y.e + 64, 0u);
-  int distance;
-  p = xf_number_of(__umul64hi(p.m, xf_erf_ratio[n]), p.e - 31 + __clz(2 * n + 1), 0u);
-  distance = p.e + 63;
-  if (distance < 0) return xf_number_of((1ull << 62) + (distance > -63 ? p.m >> (1 - distance) : 0ull), -62, 0u);
-  return xf_number_of((p.m >> 1) + (distance < 63 ? 1ull << (62 - distance) : 0ull), p.e + 1, 0u);
-}
-// 2 / sqrt(pi) x exp(-x^2) (1 + z / 3 (1 + z / 5 (1 + ...))), z = 2 x^2
+// erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of 1/16:
+// the terms p s^n of that series follow from the two before. A call with one careful step ends later than the others by
+// what this takes, so that it is short: with a series around 0, of up to 64 turns, an H200 needed 10 us for it.
 XF_CAREFUL float xf_rounded_erf(float x, int is_to_odd) {
-  xf_number a = xf_number_of_float(fabsf(x)), p = xf_one(), square = xf_multiply(a, a), z = xf_scaled(square, 1);
-  int n = 16 + (int)(12.0f * fabsf(x));
+  float size = fabsf(x), t = size + 0x1.8p19f, d = size - (t - 0x1.8p19f);
+  unsigned int k = __float_as_uint(t) & 127u;
+  long long w, a, u, before, p, sum;
+  xf_number y;
+  int n;
   if (x != x || x == 0.0f) return x;
-  if (fabsf(x) > 4.0f) return xf_signed(is_to_odd ? 0x1.fffffep-1f : 1.0f, x);
+  if (size > 4.0f) return xf_signed(is_to_odd ? 0x1.fffffep-1f : 1.0f, x);
+  w = (long long)(d * 0x1p64f);
+  a = (w >> 3) * (long long)k;
+  u = __mul64hi(w, w) * 2;
+  before = -a;
+  p = (__mul64hi(a, a) - u) / 2;
+  sum = before / 2 + __mul64hi(p, xf_erf_inverse[3]);
 #pragma unroll 1
-  for (; n > 0; --n) p = xf_erf_turn(z, p, n);
-  p = xf_multiply(xf_multiply(p, xf_exp_number(xf_negative(square))), xf_number_of(XF_ERF_SLOPE, -63, 0u));
-  return xf_signed(xf_round_number(xf_multiply(p, a), is_to_odd), x);
+  for (n = 3; n < 16; ++n) {
+    long long next = __mul64hi(-__mul64hi(a, p) - __mul64hi(u, before), xf_erf_inverse[n]);
+    before = p;
+    p = next;
+    sum += __mul64hi(p, xf_erf_inverse[n + 1]);
+  }
+  y = xf_multiply(xf_number_of((1ull << 63) + (xf_u64)(sum >> 1), -63, 0u), xf_number_of(xf_erf_slope[k], -63, 0u));
+  y = xf_add(xf_number_of(xf_erf_value[k], -64, 0u), xf_multiply(y, xf_number_of_float(d)));
+  y.sign = __float_as_uint(x) >> 31;
+  return xf_round_number(y, is_to_odd);
 }
 XF_CAREFUL float xf_careful_erf(float x) { return xf_rounded_erf(x, 0); }
 
@@ -3549,41 +3578,59 @@ XF_QUICK float xf_first_tan(float x, int *is_unsure) {
 //: half_pi_double: double
 // constants: half_pi_double
 #define XF_HALF_PI_OF_DOUBLE 0x1.921fb54442d18p+0
+// the words of pi
+#define XF_PI_HIGH 0x400921fb
+#define XF_PI_LOW 0x54442d18
 // end of constants
 
 //: arctan_double: quotient_of_doubles
 // constants: arctan_double
 #define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
   __fma_rn(u, __fma_rn(u, -0x1.243bb2b6b41b8p-3, 0x1.9999915b92e8ep-3), -0x1.555555554673cp-2)
-// arctan of 0 and of the middles of the intervals
-XF_TABLE double xf_arctan_double_table[82] = {
-  0x0.0p+0, 0x1.0fe66da9b94eep-5, 0x1.2fdc4e3737dddp-5, 0x1.4fcfd072dff79p-5, 0x1.6fc0b4f27d5bbp-5,
-  0x1.8faebc6b17abap-5, 0x1.af99a7b3dd42fp-5, 0x1.cf8137c90a177p-5, 0x1.ef652dceca4dcp-5, 0x1.0f99ea71d52a7p-4,
-  0x1.2f719318a4a9ap-4, 0x1.4f3fd677292fbp-4, 0x1.6f03bdcea4b0dp-4, 0x1.8ebc54478fb28p-4, 0x1.ae68a71c722b8p-4,
-  0x1.ce07c5c3cca32p-4, 0x1.ed98c2190043bp-4, 0x1.0e6adccf40882p-3, 0x1.2dcbdb2fba1ffp-3, 0x1.4d087a9da4f17p-3,
-  0x1.6c1d4898933d9p-3, 0x1.8b06ee2879c29p-3, 0x1.a9c231b403279p-3, 0x1.c84bf8a742e6ep-3, 0x1.e6a148e96ec4dp-3,
-  0x1.09dc597d86362p-2, 0x1.278372057ef46p-2, 0x1.44aa436c2af0ap-2, 0x1.614840309cfe2p-2, 0x1.7d5604b63b3f7p-2,
-  0x1.98cd5454d6b18p-2, 0x1.b3a911da65c6cp-2, 0x1.cde53432c1351p-2, 0x1.f40dd0b541418p-2, 0x1.1255d9bfbd2a9p-1,
-  0x1.2958e59308e31p-1, 0x1.3f13fb89e96f4p-1, 0x1.538f57b89061fp-1, 0x1.66d663923e087p-1, 0x1.78f6bbd5d315ep-1,
-  0x1.89ff5ff57f1f8p-1, 0x1.a1a25f2c82506p-1, 0x1.bde70ed439fe7p-1, 0x1.d6e57cf4f0acap-1, 0x1.ed0d97c9041c9p-1,
-  0x1.006132e34d617p+0, 0x1.092ce471853ccp+0, 0x1.110eb007f39f7p+0, 0x1.1825f074030d9p+0, 0x1.21862f3fade36p+0,
-  0x1.2c1a241d66dc3p+0, 0x1.34f1fbb19eb09p+0, 0x1.3c6e650b38047p+0, 0x1.42d70411f9ec1p+0, 0x1.4861b4cfbe710p+0,
-  0x1.4d378c1999a0dp+0, 0x1.51784fa1544bap+0, 0x1.56f6f33a3e6a7p+0, 0x1.5d013c41adabdp+0, 0x1.61f06c6a92b89p+0,
-  0x1.660b02c736a06p+0, 0x1.698213a9d5053p+0, 0x1.6c78c7edeb195p+0, 0x1.6f08f07435fecp+0, 0x1.7145eac2088a4p+0,
-  0x1.7424de90454d4p+0, 0x1.77467e364f601p+0, 0x1.79d0f3fad1c92p+0, 0x1.7beb396c5699ap+0, 0x1.7daff85a63058p+0,
-  0x1.7f320a0f9f587p+0, 0x1.807f2112987c7p+0, 0x1.81a16e43f190bp+0, 0x1.831516233f561p+0, 0x1.84a99fe25186bp+0,
-  0x1.85f14d43d81bep+0, 0x1.87001c35928d4p+0, 0x1.87e3aa32878aep+0, 0x1.88a58ec949d14p+0, 0x1.894cbdb6bedfcp+0,
-  0x1.89de605acdbb3p+0, 0x1.8a98bbf307aa8p+0};
+// arctan of 0 and of the middles of the intervals, and these
+XF_TABLE double2 xf_arctan_double_table[82] = {
+  {0x0.0p+0, 0x0.0p+0}, {0x1.0fe66da9b94eep-5, 0x1.1000000000000p-5}, {0x1.2fdc4e3737dddp-5, 0x1.3000000000000p-5},
+  {0x1.4fcfd072dff79p-5, 0x1.5000000000000p-5}, {0x1.6fc0b4f27d5bbp-5, 0x1.7000000000000p-5}, {0x1.8faebc6b17abap-5,
+  0x1.9000000000000p-5}, {0x1.af99a7b3dd42fp-5, 0x1.b000000000000p-5}, {0x1.cf8137c90a177p-5, 0x1.d000000000000p-5},
+  {0x1.ef652dceca4dcp-5, 0x1.f000000000000p-5}, {0x1.0f99ea71d52a7p-4, 0x1.1000000000000p-4}, {0x1.2f719318a4a9ap-4,
+  0x1.3000000000000p-4}, {0x1.4f3fd677292fbp-4, 0x1.5000000000000p-4}, {0x1.6f03bdcea4b0dp-4, 0x1.7000000000000p-4},
+  {0x1.8ebc54478fb28p-4, 0x1.9000000000000p-4}, {0x1.ae68a71c722b8p-4, 0x1.b000000000000p-4}, {0x1.ce07c5c3cca32p-4,
+  0x1.d000000000000p-4}, {0x1.ed98c2190043bp-4, 0x1.f000000000000p-4}, {0x1.0e6adccf40882p-3, 0x1.1000000000000p-3},
+  {0x1.2dcbdb2fba1ffp-3, 0x1.3000000000000p-3}, {0x1.4d087a9da4f17p-3, 0x1.5000000000000p-3}, {0x1.6c1d4898933d9p-3,
+  0x1.7000000000000p-3}, {0x1.8b06ee2879c29p-3, 0x1.9000000000000p-3}, {0x1.a9c231b403279p-3, 0x1.b000000000000p-3},
+  {0x1.c84bf8a742e6ep-3, 0x1.d000000000000p-3}, {0x1.e6a148e96ec4dp-3, 0x1.f000000000000p-3}, {0x1.09dc597d86362p-2,
+  0x1.1000000000000p-2}, {0x1.278372057ef46p-2, 0x1.3000000000000p-2}, {0x1.44aa436c2af0ap-2, 0x1.5000000000000p-2},
+  {0x1.614840309cfe2p-2, 0x1.7000000000000p-2}, {0x1.7d5604b63b3f7p-2, 0x1.9000000000000p-2}, {0x1.98cd5454d6b18p-2,
+  0x1.b000000000000p-2}, {0x1.b3a911da65c6cp-2, 0x1.d000000000000p-2}, {0x1.cde53432c1351p-2, 0x1.f000000000000p-2},
+  {0x1.f40dd0b541418p-2, 0x1.1000000000000p-1}, {0x1.1255d9bfbd2a9p-1, 0x1.3000000000000p-1}, {0x1.2958e59308e31p-1,
+  0x1.5000000000000p-1}, {0x1.3f13fb89e96f4p-1, 0x1.7000000000000p-1}, {0x1.538f57b89061fp-1, 0x1.9000000000000p-1},
+  {0x1.66d663923e087p-1, 0x1.b000000000000p-1}, {0x1.78f6bbd5d315ep-1, 0x1.d000000000000p-1}, {0x1.89ff5ff57f1f8p-1,
+  0x1.f000000000000p-1}, {0x1.a1a25f2c82506p-1, 0x1.1000000000000p+0}, {0x1.bde70ed439fe7p-1, 0x1.3000000000000p+0},
+  {0x1.d6e57cf4f0acap-1, 0x1.5000000000000p+0}, {0x1.ed0d97c9041c9p-1, 0x1.7000000000000p+0}, {0x1.006132e34d617p+0,
+  0x1.9000000000000p+0}, {0x1.092ce471853ccp+0, 0x1.b000000000000p+0}, {0x1.110eb007f39f7p+0, 0x1.d000000000000p+0},
+  {0x1.1825f074030d9p+0, 0x1.f000000000000p+0}, {0x1.21862f3fade36p+0, 0x1.1000000000000p+1}, {0x1.2c1a241d66dc3p+0,
+  0x1.3000000000000p+1}, {0x1.34f1fbb19eb09p+0, 0x1.5000000000000p+1}, {0x1.3c6e650b38047p+0, 0x1.7000000000000p+1},
+  {0x1.42d70411f9ec1p+0, 0x1.9000000000000p+1}, {0x1.4861b4cfbe710p+0, 0x1.b000000000000p+1}, {0x1.4d378c1999a0dp+0,
+  0x1.d000000000000p+1}, {0x1.51784fa1544bap+0, 0x1.f000000000000p+1}, {0x1.56f6f33a3e6a7p+0, 0x1.1000000000000p+2},
+  {0x1.5d013c41adabdp+0, 0x1.3000000000000p+2}, {0x1.61f06c6a92b89p+0, 0x1.5000000000000p+2}, {0x1.660b02c736a06p+0,
+  0x1.7000000000000p+2}, {0x1.698213a9d5053p+0, 0x1.9000000000000p+2}, {0x1.6c78c7edeb195p+0, 0x1.b000000000000p+2},
+  {0x1.6f08f07435fecp+0, 0x1.d000000000000p+2}, {0x1.7145eac2088a4p+0, 0x1.f000000000000p+2}, {0x1.7424de90454d4p+0,
+  0x1.1000000000000p+3}, {0x1.77467e364f601p+0, 0x1.3000000000000p+3}, {0x1.79d0f3fad1c92p+0, 0x1.5000000000000p+3},
+  {0x1.7beb396c5699ap+0, 0x1.7000000000000p+3}, {0x1.7daff85a63058p+0, 0x1.9000000000000p+3}, {0x1.7f320a0f9f587p+0,
+  0x1.b000000000000p+3}, {0x1.807f2112987c7p+0, 0x1.d000000000000p+3}, {0x1.81a16e43f190bp+0, 0x1.f000000000000p+3},
+  {0x1.831516233f561p+0, 0x1.1000000000000p+4}, {0x1.84a99fe25186bp+0, 0x1.3000000000000p+4}, {0x1.85f14d43d81bep+0,
+  0x1.5000000000000p+4}, {0x1.87001c35928d4p+0, 0x1.7000000000000p+4}, {0x1.87e3aa32878aep+0, 0x1.9000000000000p+4},
+  {0x1.88a58ec949d14p+0, 0x1.b000000000000p+4}, {0x1.894cbdb6bedfcp+0, 0x1.d000000000000p+4}, {0x1.89de605acdbb3p+0,
+  0x1.f000000000000p+4}, {0x1.8a98bbf307aa8p+0, 0x1.1000000000000p+5}};
 // end of constants
 
 // The angle of (x, y), both positive: that of c, in the middle of one of 8 intervals between two powers of two, which y / x
 // is `near`, and that of (y - x c) / (x + y c)
 XF_QUICK double xf_angle_double(double y, double x, float near) {
-  unsigned int bits = __float_as_uint(near < 32.0f ? near : 32.0f);
-  int k = (int)(bits >> 20) - 975;  // from 1/32 on
-  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0);
-  double q = xf_quotient_of_doubles(__fma_rn(-c, x, y), __fma_rn(y, c, x)), u = q * q;
-  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
+  int k = (int)(__float_as_uint(near < 32.0f ? near : 32.0f) >> 20) - 975;  // from 1/32 on
+  double2 c = xf_arctan_double_table[k > 0 ? k : 0];
+  double q = xf_quotient_of_doubles(__fma_rn(-c.y, x, y), __fma_rn(y, c.y, x)), u = q * q;
+  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + c.x;
 }
 
 //: arctan_in_double: arctan arctan_double
@@ -3601,7 +3648,7 @@ XF_QUICK float xf_first_arctan2(float y, float x, int *is_unsure) {
   return xf_signed(xf_round(angle, XF_DOUBLE_BOUND(0x1p-41), is_unsure), y);
 }
 
-//: arcsine_double: root_of_double half_pi_double
+//: arcsine_double: rough double half_pi_double
 // constants: arcsine_double
 #define XF_ARCSINE_SERIES(u) /* within 2^-43.9 */ \
   __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, \
@@ -3609,28 +3656,30 @@ XF_QUICK float xf_first_arctan2(float y, float x, int *is_unsure) {
   0x1.703109f1e31b1p-6), 0x1.f1aa2e3259ba2p-6), 0x1.6db76c4073936p-5), 0x1.333331c54a5c9p-4), \
   0x1.55555556ba261p-3), 0x1.ffffffffffe37p-1)
 // end of constants
-// The arcsine of the size of a float up to 1/2, or of the root of what is half of 1 less it; NaN beyond 1. Both are the
-// root of u, which is not 0, whose root has no reciprocal.
+// The arcsine of the size of a float up to 1/2, or of the root of what is half of 1 less it; NaN beyond 1. The root is
+// that of floats and half of what it lacks over it: within 2^-42.7 with roots of floats that are off by 2^-22.
 XF_QUICK double xf_arcsine_double(float size, int is_large) {
-  double w = (double)(is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size), u = __fma_rn(w, is_large ? 1.0 : w, 0x1p-1000);
-  return xf_root_of_double(u) * XF_ARCSINE_SERIES(u);
+  float h = __fmaf_rn(-0.5f, size, 0.5f), r = xf_rough_root_f32(h + 0x1p-100f), s = h * r, lacks = __fmaf_rn(-s, s, h) * r;
+  double z = __fma_rn((double)(is_large ? lacks : 0.0f), 0.5, (double)(is_large ? s : size)), u = z * z;
+  return z * XF_ARCSINE_SERIES(u);
 }
 
 //: arcsin_in_double: arcsin arcsine_double
 XF_QUICK float xf_first_arcsin(float x, int *is_unsure) {
   int is_large = fabsf(x) > 0.5f;
   double y = xf_arcsine_double(fabsf(x), is_large), rest = __fma_rn(-2.0, y, XF_HALF_PI_OF_DOUBLE);
-  return xf_signed(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1.4p-43), is_unsure), x);
+  return xf_signed(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1.4p-41), is_unsure), x);
 }
 
 //: arccos_in_double: arccos arcsine_double
-// n pi / 2 + times * the arcsine, which has the sign of x
+// 0, pi / 2 or pi, and twice the arcsine or the negative one, with the sign of x; 0 with the low word of pi is 0 as well.
 XF_QUICK float xf_first_arccos(float x, int *is_unsure) {
   int is_large = fabsf(x) > 0.5f;
-  double y = xf_arcsine_double(fabsf(x), is_large), n = is_large ? (x < 0.0f ? 2.0 : 0.0) : 1.0;
-  y = __hiloint2double((int)((unsigned int)__double2hiint(y) ^ (__float_as_uint(x) & 0x80000000u)), __double2loint(y));
-  y = __fma_rn(is_large ? 2.0 : -1.0, y, n * XF_HALF_PI_OF_DOUBLE);
-  return xf_round(y, XF_DOUBLE_BOUND(0x1.4p-44), is_unsure);
+  double y = xf_arcsine_double(fabsf(x), is_large);
+  unsigned int sign = __float_as_uint(x) & 0x80000000u, times = (is_large ? 0x40000000u : 0xbff00000u) ^ sign;
+  int start = is_large ? (x < 0.0f ? XF_PI_HIGH : 0) : XF_PI_HIGH - 0x100000;
+  y = __fma_rn(__hiloint2double((int)times, 0), y, __hiloint2double(start, XF_PI_LOW));
+  return xf_round(y, XF_DOUBLE_BOUND(0x1.4p-42), is_unsure);
 }
 
 //: erf_in_double: erf double

@@ -676,6 +676,7 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
     """The functions that the programs need, in an order that compiles; ``is_shared`` as for `cuda_functions.text`."""
     programs = [CUDA.expand(each) for program in programs for each in bodies(program)]
     own = own_functions(programs)
+    in_steps = [*programs, *(each.common for each in own)]
     programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
@@ -690,9 +691,10 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts += [_NARROW, _INTEGER]
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
         parts.append(_NARROW)
-    has_calls = any(node.op == "call" for node in nodes)
-    if own or (has_calls and any(quick_operation(node).endswith("_f64") for node in nodes)):
-        parts += [cuda_functions.sections()[each][1] for each in ("language", "divide_f64", "root_f64")]
+    if own or any(node.op == "call" for node in nodes):
+        taken = {quick_operation(node) for program in in_steps for node in program.nodes}
+        steps = sorted(name for name in taken if name.endswith("_f64"))
+        parts += [cuda_functions.sections()[each][1] for each in (["language"] if own or steps else []) + steps]
     if own:
         parts += [
             table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
@@ -1172,30 +1174,51 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _body(self) -> str:
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
-        index, threads, many = self.index, self.shape.threads, self.shape.threads * self.shape.turns
+        index, threads = self.index, self.shape.threads
         lines = ["  xf_fill_tables();"] if self.is_shared else []
-        lines.append(f"  {index} vector = ({index})blockIdx.x * {many} + threadIdx.x;")
+        if self.shape.turns > 1:
+            return "\n".join([*lines, *self._turns_body()]) + "\n"
+        lines.append(f"  {index} vector = ({index})blockIdx.x * {threads} + threadIdx.x;")
         if self.shape.parts == 1:  # else a vector's first part may lie before the end of one whose number is smaller
             lines.append("  if (vector >= g.vectors) return;")
-        body = [*self._offsets(), *self._vector_body()]
-        if self.shape.turns > 1:
-            lines.append(f"  {index} end = g.vectors - vector < {many} ? g.vectors : vector + {many};")
-            register = "l" if self.shape.is_wide else "r"
-            lines.append(f'  asm volatile("" : "+{register}"(end));  // which is not computed anew in each turn')
-            lines += [line for number in self._streams() for line in self._load_first(number)]
-            body = [f"  #pragma unroll 1\n  for (; vector < end; vector += {threads}) {{", *body, "  }"]
-            if self.steps:
-                body = ["  unsigned int pending = 0;", *body, *self._finish_turns()]
-        return "\n".join([*lines, *body]) + "\n"
+        return "\n".join([*lines, *self._offsets(), *self._vector_body()]) + "\n"
 
-    def _finish_turns(self) -> list[str]:
-        """Compute the vectors anew that were not certain: behind the loop, which a call within would cost registers."""
+    def _turns_body(self) -> list[str]:
+        """Compute the vectors of a thread, a block's elements apart.
+
+        Those that are not certain are computed anew behind the loop, which a call within would cost registers: ``bit``
+        is that of the turn.
+        """
+        index, step = self.index, self.shape.threads * self.shape.width
+        many = step * self.shape.turns
+        register = "l" if self.shape.is_wide else "r"
+        lines = [
+            f"  const {index} block = ({index})blockIdx.x * {many};",
+            f"  {index} first = block + threadIdx.x * {self.part};",
+            f"  {index} end = g.count - block < {many} ? g.count : block + {many};",
+            f'  asm volatile("" : "+{register}"(end));  // which is not computed anew in each turn',
+            *(line for number in self._streams() for line in self._load_first(number)),
+            *(["  unsigned int pending = 0, bit = 1;"] if self.steps else []),
+            f"  #pragma unroll 1\n  for (; first < end; first += {step}{', bit += bit' if self.steps else ''}) {{",
+            *self._find_column(),
+            *self._vector_body(),
+            "  }",
+        ]
+        if not self.steps:
+            return lines
         return [
-            f"  for (; pending; pending >>= 1) {{\n  vector -= {self.shape.threads};\n  if (!(pending & 1)) continue;",
-            *self._offsets(),
+            *lines,
+            "  for (; pending; pending &= pending - 1) {",
+            f"  first = block + threadIdx.x * {self.part} + (__ffs(pending) - 1) * {step};",
+            *self._find_column(),
             *self._compute_again(),
             "  }",
         ]
+
+    def _find_column(self) -> list[str]:
+        """Define what `_offsets` does, from ``first`` on."""
+        start = [f"  {self.index} column = first, left = g.count - first;"]
+        return start + [f"  {self.index} f{number} = 0;" for number in self.elements]
 
     def _vector_body(self) -> list[str]:
         """Compute the elements of a vector, from ``column`` on: from the ``lead``-th on, of ``left``."""
@@ -1211,7 +1234,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if not self.steps:
             return [*lines, *flush]
         if self.shape.turns > 1:
-            return [*lines, "  pending = 2 * pending + is_unsure;", "  if (!is_unsure) {", *flush, "  }"]
+            # The usual case in a branch of its own, which is one conditional store.
+            usual = ["  if (is_full & !is_unsure) {", *flush, "  } else if (is_unsure) pending |= bit; else {"]
+            return [*lines, *usual, *flush, "  }"]
         again = ["  if (is_unsure) {", *self._compute_again()]
         return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
@@ -1664,7 +1689,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             moves = self._moves(nbytes, name, place, is_load=True)
             if number in self._streams():
                 lines.append(f"  {vector_moves(nbytes, name, f'(const char*)ahead{number}', is_load=True)}")
-                lines.append(f"  if (vector + {self.shape.threads} < end) {{ {self._move_next(number)} }}")
+                lines.append(f"  {self._load_next(number, f'first + {self.shape.threads * width}')}")
             elif self.shape.parts == 1:
                 lines.append(f"  {moves}")
             else:
@@ -1685,13 +1710,19 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _load_first(self, number: int) -> list[str]:
         """Load a thread's first vector of such an operand."""
         memory, width = storage_type(self._dtype(number)), self.shape.width
-        move = self._move_next(number, "vector")
-        return [f"  __align__(16) {memory} ahead{number}[{width}];", f"  {move}"]
+        return [f"  __align__(16) {memory} ahead{number}[{width}] = {{}};", f"  {self._load_next(number, 'first')}"]
 
-    def _move_next(self, number: int, vector: str = "") -> str:
-        nbytes = self._nbytes(number)
-        place = f"p{number} + ({vector or f'vector + {self.shape.threads}'}) * {nbytes}"
-        return vector_moves(nbytes, f"ahead{number}", place, is_load=True)
+    def _load_next(self, number: int, first: str) -> str:
+        """Load the parts of a vector that begin before the end; one that is aligned may reach beyond it."""
+        size, each = self._size(number), self._nbytes(number) // self.shape.parts
+        parts = []
+        for k in range(self.shape.parts):
+            place = f"{first} + {k * self.shape.threads * self.part}" if k else first
+            move = vector_moves(
+                each, f"((char*)ahead{number} + {k * each})", f"p{number} + ({place}) * {size}", is_load=True
+            )
+            parts.append(f"if ({place} < end) {{ {move} }}")
+        return " ".join(parts)
 
     def _load_stepped(self, number: int, name: str) -> str:
         """Load a vector whose elements are some apart, from the words that they are in."""
