@@ -57,7 +57,7 @@ def test_a_filling_that_is_dropped_is_ended_before_its_memory_goes() -> None:
 
 @compiled
 def test_the_small_floats_of_c_are_those_of_the_table_in_its_order() -> None:
-    """Their places are the numbers by which C knows dtypes: with a row more in Python it would read beyond its tables."""
+    """Their places are the numbers by which C knows dtypes: with one more in Python it would read beyond its tables."""
     rows = [(form.itemsize, form.fraction, form.bias, form.most, form.beyond, form.nan)
             for form in dtypes.SMALL_FLOATS.values()]  # fmt: skip
     table = (ctypes.c_int32 * 6 * len(rows)).in_dll(_native.load_library(), "xf_small_floats")
