@@ -32,6 +32,31 @@ for name in ("cuda", "cuda.bindings", "cuda.bindings.driver", "cuda.bindings.nvr
 sys.modules["cuda.bindings"].driver = sys.modules["cuda.bindings.driver"]
 """
 
+TWO_DEVICES = """
+driver = sys.modules["cuda.bindings.driver"]
+driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32) if pointer else (1, None)
+
+from xferlib.backends.cuda.backend import CudaBackend
+
+class Two(CudaBackend):
+    name, seen = "two", []
+    def __init__(self): super().__init__(2)
+    def device_current(self): return self.devices()[0]
+    def attach(self, device): self.seen.append(device)
+    def stream_current(self, device): return types.SimpleNamespace(device=device, handle=0)
+    def stream_wrap(self, handle, device): return types.SimpleNamespace(device=device, handle=handle)
+    def event_record(self, stream, timing): return stream
+    def event_wait(self, stream, event): self.seen.append((stream.device, event.device, event.handle))
+    def over(self, pointer, shape, dtype, device, owner): return pointer, device
+    def empty(self, shape, dtype, device, stream): return stream.device, device
+    def strided_view(self, array, offset, shape, strides, dtype): return array
+
+Two.__abstractmethods__ = frozenset()
+two = Two()
+zero, one = two.devices()
+"""
+"""A library with two devices, told by the upper half of an address. ``two.seen``: what it attached, and waited for."""
+
 
 def run(program: str) -> None:
     """Run a program behind the double, in which assertions hold."""

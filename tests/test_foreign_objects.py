@@ -68,31 +68,12 @@ def test_a_device_without_cuda_refuses_it(backend: str) -> None:
 
 
 def test_the_namespace_looks_for_the_device_by_the_address() -> None:
-    driver_double.run("""
-import numpy as np
-driver = sys.modules["cuda.bindings.driver"]
-driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32) if pointer else (1, None)
-
+    driver_double.run(
+        driver_double.TWO_DEVICES
+        + """
 import xferlib as xl
 from xferlib._arrays import dlpack
 from xferlib._arrays.primitives import Primitives
-from xferlib.backends.cuda.backend import CudaBackend
-
-class Two(CudaBackend):
-    name, seen = "two", []
-    def __init__(self): super().__init__(2)
-    def device_current(self): return self.devices()[0]
-    def attach(self, device): self.seen.append(device)
-    def stream_current(self, device): return types.SimpleNamespace(device=device, handle=0)
-    def stream_wrap(self, handle, device): return types.SimpleNamespace(device=device, handle=handle)
-    def event_record(self, stream, timing): return stream
-    def event_wait(self, stream, event): self.seen.append((stream.device, event.device, event.handle))
-    def over(self, pointer, shape, dtype, device, owner): return pointer, device
-    def strided_view(self, array, offset, shape, strides, dtype): return array
-
-Two.__abstractmethods__ = frozenset()
-two = Two()
-zero, one = two.devices()
 
 class Described:
     def __init__(self, pointer, extent):
@@ -105,7 +86,8 @@ for pointer, extent, place in ((1 << 32, 4, one), (64, 4, zero), (0, 0, zero)):
     found = dlpack.share_memory_of(Primitives(two, tuple), Described(pointer, extent))
     assert found == (pointer, place)
     assert two.seen == [place, (place, place, 7)]
-""")
+"""
+    )
 
 
 def test_torch_is_told_the_device_of_the_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import subprocess
@@ -28,6 +29,7 @@ from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
     configured,
+    dtypes,
     forced,
     fresh_staging,
     load_backend,
@@ -51,6 +53,15 @@ def test_a_filling_that_is_dropped_is_ended_before_its_memory_goes() -> None:
         filling = Filling(found.ctypes.data, source.ctypes.data, nbytes, source)
         del filling
         assert_same_bits(found, source)
+
+
+@compiled
+def test_the_small_floats_of_c_are_those_of_the_table_in_its_order() -> None:
+    """Their places are the numbers by which C knows dtypes: with one more in Python it would read beyond its tables."""
+    rows = [(form.itemsize, form.fraction, form.bias, form.most, form.beyond, form.nan)
+            for form in dtypes.SMALL_FLOATS.values()]  # fmt: skip
+    table = (ctypes.c_int32 * 6 * len(rows)).in_dll(_native.load_library(), "xf_small_floats")
+    assert [tuple(row) for row in table] == rows
 
 
 def _staged() -> Any:

@@ -98,6 +98,12 @@ def test_no_copy_is_made_of_what_is_there_in_that_order(backend: str) -> None:
     for copy in (None, False):
         assert xl.to_device(f, order="F", copy=copy) is f
     assert _is_fortran(xl.to_device(c, order="F", copy=None))
+    for sequence in ([1.0, 2.0], 3.0, np.float32(4)):  # a list is in every order, but never on a device
+        sent = xl.to_device(sequence, order="F", copy=None)
+        assert type(sent) is type(c)
+        assert_same_bits(xl.to_host(sent), np.asarray(sequence))
+        with pytest.raises(LayoutError, match="is not on"):
+            xl.to_device(sequence, order="F", copy=False)
     with pytest.raises(LayoutError, match="not in Fortran order"):
         xl.to_device(c, order="F", copy=False)
 

@@ -24,6 +24,13 @@ def test_the_seam_is_narrow() -> None:
     assert HostBackend.__abstractmethods__ == {"empty", "view", "host_view"}
 
 
+def test_the_page_for_backends_names_the_methods_that_one_may_want() -> None:
+    """All that must be written, and what a library can tell of its devices."""
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "add-a-backend.md").read_text(encoding="utf-8")
+    facts = {name for name in vars(Backend) if name.startswith("device_")} - {"device_of"}  # of an array
+    assert not {name for name in Backend.__abstractmethods__ | facts if f"`{name}`" not in page}
+
+
 def test_a_backend_needs_no_more_than_the_seam_asks_for() -> None:
     """The fake accelerator is written as a stranger would: it has no method that the seam does not name."""
     required = Backend.__abstractmethods__

@@ -486,26 +486,11 @@ def test_an_array_by_cudas_interface_is_an_argument(library: str) -> None:
 
 
 def test_a_foreign_array_is_on_the_device_that_the_driver_tells() -> None:
-    driver_double.run("""
-driver = sys.modules["cuda.bindings.driver"]
-driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32)
-
+    driver_double.run(
+        driver_double.TWO_DEVICES
+        + """
 from types import SimpleNamespace
-from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.kernels.raw import Adopted
-
-class Two(CudaBackend):
-    name, attached = "two", []
-    def __init__(self): super().__init__(2)
-    def device_current(self): return self.devices()[0]
-    def attach(self, device): self.attached.append(device)
-    def stream_current(self, device): return device
-    def over(self, pointer, shape, dtype, device, owner): return pointer, device
-    def empty(self, shape, dtype, device, stream): return stream, device
-
-Two.__abstractmethods__ = frozenset()
-two = Two()
-zero, one = two.devices()
 
 def described(pointer, *shape):
     interface = {"data": (pointer, False), "shape": shape, "typestr": "<f4", "version": 3}
@@ -519,10 +504,11 @@ for args, found in (
     ([described(0, 0), described(there, 2)], [(one, one), (there, one)]),
     ([described(0, 0)], [(zero, zero)]),
 ):
-    two.attached.clear()
+    two.seen.clear()
     assert Adopted("k", [x] * len(args), args, two, zero).args == found, found
-    assert two.attached == [place for what, place in found if what not in (zero, one)]
-""")
+    assert two.seen == [place for what, place in found if what not in (zero, one)]
+"""
+    )
 
 
 # --- parameters as the source declares them

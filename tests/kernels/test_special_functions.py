@@ -566,6 +566,15 @@ def test_the_page_lists_the_functions_that_snippets_do_not_know():
     )
 
 
+def test_the_page_lists_the_functions_that_snippets_know():
+    with pytest.raises(KernelSyntaxError) as caught:
+        elementwise("float32 x", "float32 y", "y = qqqqqqqq(x)")
+    known = re.findall(r"\w+", str(caught.value).partition("known are ")[2].partition("\n")[0])
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
+    assert len(known) > 80
+    assert not {*known} - {*re.findall(r"\w+", page)}
+
+
 @pytest.mark.parametrize(("name", "own"), [("arcsin", "asin"), ("power", "pow"), ("conjugate", "conj")])
 def test_numpys_name_of_a_function_leads_to_its_c_name(name, own):
     with pytest.raises(KernelSyntaxError, match=rf"unknown function '{name}' \(did you mean '{own}'"):

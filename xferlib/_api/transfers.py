@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
@@ -14,7 +13,7 @@ from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
-from xferlib._transfer.describe import CopySource, source_of
+from xferlib._transfer.describe import CopySource, CopyTarget, source_of
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError, LayoutError, quote
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from xferlib._core.arrays import HostArray
+    from xferlib._core.device import RawStream
 
 
 # The order in which elements lie: arrays in Fortran order are those in C order with their axes reversed.
@@ -48,25 +48,15 @@ def reverse_axes(array: Array) -> Array:
     return backend.at(backend.device_of(array)).reversed_axes(array)
 
 
-def send(x: Any, dtype: Any, send_in_c_order: Callable[..., Array], *, copy: bool | None) -> Array:
-    """Send an array so that it arrives in Fortran order.
-
-    Args:
-        x, dtype: As for `xferlib.to_device`.
-        send_in_c_order: Sends an array, with ``copy=``.
-        copy: As for `xferlib.to_device`.
-
-    Raises:
-        LayoutError: ``copy=False`` and ``x`` is in another order.
-    """
-    source = source_of(x, dtype=dtype)
+def _send_reversed(source: CopySource, target: CopyTarget, dtype: Any, copy: bool | None) -> Array:
+    """`to_device` of an array that arrives in Fortran order."""
     lies: Any = source.host if source.host is not None else source.info
     is_fit = is_c_contiguous(lies.shape[::-1], lies.strides[::-1], lies.dtype.itemsize)
     if copy is False and not is_fit:
         raise LayoutError("copy=False, but the array is not in Fortran order; pass copy=None or copy=True")
-    turned = lies.T if source.device is None else source.backend.reversed_axes(source.given)
-    sent = send_in_c_order(turned, copy=copy if is_fit else True)
-    return x if sent is turned else reverse_axes(sent)
+    turned = describe.reverse_axes(source)
+    sent = copies.transfer_between(turned, target, dtype, copy=copy if is_fit else True)
+    return source.given if sent is turned.given else reverse_axes(sent)
 
 
 _native.tell_if_absent()
@@ -126,16 +116,16 @@ def to_device(
         refuse_keyword("to_device", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_device")
+    is_reversed = order is not IN_C and is_fortran(order, "to_device")
+    if is_reversed and out is not None:
+        raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
+    source = describe.source_of(x, dtype=dtype)
+    target = describe.target_of(backend, device, stream, out)
     if saturate is not False:
-        x, copy = _saturate(x, dtype, copy, "to_device", saturate)
-    if order is not IN_C and is_fortran(order, "to_device"):
-        if out is not None:
-            raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
-        sent = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
-        return send(x, dtype, sent, copy=copy)
-    return copies.transfer_between(
-        describe.source_of(x, dtype=dtype), describe.target_of(backend, device, stream, out), dtype, copy=copy
-    )
+        source, copy = _saturate(source, dtype, copy, "to_device", saturate)
+    if is_reversed:
+        return _send_reversed(source, target, dtype, copy)
+    return copies.transfer_between(source, target, dtype, copy=copy)
 
 
 def copy_to(
@@ -172,9 +162,10 @@ def copy_to(
     elif dtype is stream is None and saturate is False and (done := on_device.copy_to(x, device)) is not None:
         return done
     target = describe.target_of(None, registry.for_array(device, x), stream, None)
+    source = describe.source_of(x, dtype=dtype)
     if saturate is not False:
-        x, copy = _saturate(x, dtype, copy, "copy_to", saturate)
-    return copies.transfer_between(describe.source_of(x, dtype=dtype), target, dtype, copy=copy)
+        source, copy = _saturate(source, dtype, copy, "copy_to", saturate)
+    return copies.transfer_between(source, target, dtype, copy=copy)
 
 
 def to_device_async(
@@ -210,9 +201,11 @@ def to_device_async(
         refuse_positional("to_device_async", misplaced)
     if unknown:
         refuse_keyword("to_device_async", unknown)
+    source = describe.source_of(x, dtype=dtype)
+    target = describe.target_of(backend, device, stream, out)
     if saturate is not False:
-        x, _ = _saturate(x, dtype, True, "to_device_async", saturate)
-    return copies.begin(describe.source_of(x, dtype=dtype), describe.target_of(backend, device, stream, out), dtype)
+        source, _ = _saturate(source, dtype, True, "to_device_async", saturate)
+    return copies.begin(source, target, dtype)
 
 
 def to_host(
@@ -247,7 +240,7 @@ def to_host(
     if copy is not True:
         refuse_no_copy(copy, "to_host")
     if saturate is not False:
-        d, copy = _saturate(d, dtype, copy, "to_host", saturate, stream)
+        d, copy = _saturate_on(stream, d, dtype, copy, "to_host", saturate)
     if copy is not True:
         refuse_no_flag(pinned, "to_host: pinned")
         if out is None and not pinned and copies.is_host_array(d, dtype):
@@ -293,30 +286,39 @@ def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
 
 
 def _saturate(
-    x: Any, dtype: Any, copy: bool | None, call: str, saturate: object, stream: Any = None
-) -> tuple[Array, bool | None]:
+    source: CopySource, dtype: Any, copy: bool | None, call: str, saturate: object, stream: RawStream | None = None
+) -> tuple[CopySource, bool | None]:
     """Convert what a transfer with ``saturate=True`` sends; and the ``copy=`` of the rest.
 
     Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
     """
     refuse_no_flag(saturate, f"{call}: saturate")
     if not saturate:
-        return x, copy
-    source = source_of(x)
+        return source, copy
     wanted = describe.get_result_dtype(source, dtype)
     refuse_saturation(wanted)
     if wanted == source.dtype and not saturates_itself(wanted):
-        return x, copy
+        return source, copy
     if copy is False:
         given, saturated = name_of(source.dtype), name_of(wanted)
         raise LayoutError(
             f"copy=False, but the array has dtype {given}, not {saturated} saturated; pass copy=None or copy=True"
         )
     convert = functools.partial(_convert, source, wanted, saturate=True)
-    if stream is None or source.info is None:
-        return convert(), None
-    assert source.device is not None
-    return on_device.on_stream(describe.raw_stream(stream, source.device), source.backend, convert), None
+    converted = convert() if stream is None else on_device.on_stream(stream, source.backend, convert)
+    return source_of(converted), None
+
+
+def _saturate_on(
+    stream: Any, d: Any, dtype: Any, copy: bool | None, call: str, saturate: object
+) -> tuple[Array, bool | None]:
+    """`_saturate` of a download, on the stream that the caller named, if any."""
+    source = source_of(d, what="d")
+    order = None
+    if stream is not None and source.info is not None:
+        order = describe.raw_stream(stream, source.info.device)
+    source, copy = _saturate(source, dtype, copy, call, saturate, order)
+    return source.given, copy
 
 
 _to_device, _to_host = to_device, to_host
@@ -348,5 +350,5 @@ def to_host_async(
     if unknown:
         refuse_keyword("to_host_async", unknown)
     if saturate is not False:
-        d, _ = _saturate(d, dtype, True, "to_host_async", saturate, stream)
+        d, _ = _saturate_on(stream, d, dtype, True, "to_host_async", saturate)
     return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

@@ -32,15 +32,13 @@ from xferlib._core.arrays import (
     axes_of,
     axis_of,
     c_strides,
-    check_frequencies,
-    check_matrix,
     integer_of,
     merge_axes,
     promote,
-    steps_to_shift,
     sum_dtype,
 )
 from xferlib._core.dtypes import refuse_arithmetic
+from xferlib._core.namespaces import check_frequencies, check_matrix, steps_to_shift
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (

@@ -17,23 +17,11 @@ from xferlib._arrays import dlpack, indexing, primitives
 from xferlib._arrays.indexing import INDEX, fill_new, gather
 from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, check_dtype_argument, set_name
 from xferlib._core import arrays, registry
-from xferlib._core.arrays import (
-    Array,
-    ArrayInfo,
-    UniqueAll,
-    UniqueCounts,
-    UniqueInverse,
-    axis_of,
-    axis_to_join,
-    check_matrix,
-    integer_of,
-    promote,
-    shape_of,
-    sum_dtype,
-)
+from xferlib._core.arrays import Array, ArrayInfo, axis_of, integer_of, promote, shape_of, sum_dtype
 from xferlib._core.device import Device
 from xferlib._core.dtypes import DTYPES, ask_isdtype, is_foreign, kind_of, refuse_arithmetic, small_float
 from xferlib._core.dtypes import find as find_dtype
+from xferlib._core.namespaces import UniqueAll, UniqueCounts, UniqueInverse, axis_to_join, check_matrix
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
     ArgumentError,

@@ -16,10 +16,10 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, numpys, primitives
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import arguments, arrays, dtypes, registry
+from xferlib._core import arguments, arrays, dtypes, namespaces, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS, Array
 from xferlib._core.dtypes import DTYPES
-from xferlib._core.registry import RENAMED, find_name
+from xferlib._core.namespaces import RENAMED, find_name
 from xferlib._runtime.checks import ARRAY_NAMES
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, quote
 
@@ -189,7 +189,7 @@ def install(
     for name, method in found.items():
         if name not in kept:
             is_own = isfunction(method) and not hasattr(method, "__wrapped__")  # and no function of the namespace
-            made = registry.translate_errors(method, name) if is_own and not name.startswith("__") else method
+            made = namespaces.translate_errors(method, name) if is_own and not name.startswith("__") else method
             setattr(cls, name, around(made) if is_own else made)
 
 
@@ -462,7 +462,7 @@ def make(
     found |= numpys.bind(namespace)
     around = around if around is not None else lambda function: function
     found = {
-        name: around(registry.translate_errors(each, name)) if isfunction(each) else each
+        name: around(namespaces.translate_errors(each, name)) if isfunction(each) else each
         for name, each in found.items()
     }
     vars(namespace).update(
@@ -474,13 +474,13 @@ def make(
     for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
         part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
         public = {
-            each.__name__: around(registry.translate_errors(numpys.bind_first(lib, each), each.__name__))
+            each.__name__: around(namespaces.translate_errors(numpys.bind_first(lib, each), each.__name__))
             for each in members
         }
         vars(part).update(public, __all__=sorted(public))
         setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):
-        registry.explain_missing(namespace, part)
+        namespaces.explain_missing(namespace, part)
     install(lib, namespace, refusal, around, dispatches)
     return namespace
 
@@ -514,7 +514,7 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     found = _bind_computed(lib) | {each.__name__: numpys.bind_first(lib, each) for each in _EXACT}
     if isinstance(library.float32, type):  # a library of NumPy's dtypes, whose functions refuse those of ml_dtypes
         found["astype"] = numpys.bind_first(lib, primitives.astype)
-        found["finfo"] = functools.partial(arrays.ask_finfo, otherwise=library.finfo)
+        found["finfo"] = functools.partial(namespaces.ask_finfo, otherwise=library.finfo)
         found["isdtype"] = functools.partial(dtypes.ask_isdtype, otherwise=library.isdtype)
     norm = {"vector_norm": numpys.bind_first(lib, extensions.vector_norm)}
     linalg = _over("xferlib.exact.linalg", norm, library.linalg)
@@ -553,7 +553,9 @@ def _exact_module(backend: Backend, array_type: Any) -> ModuleType:
 def _over(name: str, found: dict[str, Any], library: ModuleType) -> ModuleType:
     """A module with the names ``found``, and with the library's for all others."""
     module = ModuleType(name, f"{library.__name__}, with functions that give the same bits on every backend.")
-    public = {name: registry.translate_errors(each, name) if isfunction(each) else each for name, each in found.items()}
+    public = {
+        name: namespaces.translate_errors(each, name) if isfunction(each) else each for name, each in found.items()
+    }
     vars(module).update(
         public,
         __getattr__=lambda missing: getattr(library, missing),

@@ -25,7 +25,6 @@ from numpy.lib.stride_tricks import as_strided
 from xferlib._core import dtypes
 from xferlib._core.dtypes import DTYPES, SUPPORTED, DType
 from xferlib.errors import (
-    ArgumentError,
     LayoutError,
     LayoutIndexError,
     LayoutTypeError,
@@ -804,51 +803,6 @@ UNARY_OPERATORS = {"neg": "negative", "pos": "positive", "abs": "abs", "invert":
 """Functions by the names of Python's operators, without their underscores."""
 
 
-# What every namespace checks, and what its functions return.
-
-
-def axis_to_join(name: str, shapes: Sequence[tuple[int, ...]], axis: Any) -> int:
-    """The axis along which ``concat`` or ``stack`` joins arrays, counted from the first.
-
-    Raises:
-        LayoutError: The shapes differ, or there is no such axis.
-    """
-    is_new = name == "stack"
-    along = axis_of(name, axis, len(shapes[0]) + is_new)
-    if len({shape if is_new else (len(shape), *shape[:along], *shape[along + 1 :]) for shape in shapes}) > 1:
-        listed = ", ".join([str(each) for each in shapes])
-        if is_new:
-            raise LayoutError(f"{name}: shapes {listed} differ; reshape one of them")
-        raise LayoutError(f"{name}: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
-    return along
-
-
-def check_matrix(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse an array that is not a stack of matrices.
-
-    Raises:
-        LayoutError: It has fewer than two axes.
-    """
-    if len(shape) < 2:
-        raise LayoutError(f"{name}: an array of shape {tuple(shape)} is not a matrix; reshape it to two axes or more")
-
-
-def check_frequencies(name: str, n: Any) -> None:
-    """Refuse frequencies of no elements.
-
-    Raises:
-        ArgumentError: ``n`` is less than 1.
-    """
-    if n < 1:
-        raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
-
-
-def steps_to_shift(name: str, shape: tuple[int, ...], axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes of ``fftshift`` or ``ifftshift``, and the steps by which the elements move along each."""
-    places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, len(shape))
-    return places, tuple([(shape[place] // 2) * (1 if name == "fftshift" else -1) for place in places])
-
-
 class FloatLimits(NamedTuple):
     """The result of `finfo`: Python numbers, as the Array API demands; of the real part, for complex dtypes."""
 
@@ -865,38 +819,6 @@ def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
     info = dtypes.float_info(dtype)
     eps, most, least, normal = (float(each) for each in (info.eps, info.max, info.min, info.smallest_normal))
     return FloatLimits(info.bits, eps, most, least, normal, dtype)
-
-
-def ask_finfo(of: Any, otherwise: Callable[[Any], Any]) -> Any:
-    """The Array API's ``finfo`` of a small float, an array of one, or its name; of others by a library's function."""
-    found = getattr(of, "dtype", of)
-    if isinstance(found, str):
-        found = dtypes.find(found)
-    is_small = isinstance(found, np.dtype) and (dtypes.is_foreign(found) or not dtypes.is_numpys(found))
-    return float_limits(found) if is_small else otherwise(of)
-
-
-class UniqueAll(NamedTuple):
-    """The result of ``unique_all``."""
-
-    values: Array
-    indices: Array
-    inverse_indices: Array
-    counts: Array
-
-
-class UniqueCounts(NamedTuple):
-    """The result of ``unique_counts``."""
-
-    values: Array
-    counts: Array
-
-
-class UniqueInverse(NamedTuple):
-    """The result of ``unique_inverse``."""
-
-    values: Array
-    inverse_indices: Array
 
 
 # Copying and converting on the host, with the same bits on every machine.

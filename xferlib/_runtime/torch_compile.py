@@ -19,7 +19,7 @@ _PACKAGE = __file__.replace(os.sep, "/").rpartition("/_runtime/")[0]  # pathlib 
 _SEEN = tuple(
     f"{_PACKAGE}/{part}"
     for part in (
-        "_core/arrays", "_core/registry", "_runtime/process", "backends/torch/dtypes", "backends/torch/elementwise",
+        "_core/arrays", "_core/namespaces", "_runtime/process", "backends/torch/dtypes", "backends/torch/elementwise",
         "backends/torch/extensions", "backends/torch/functions", "backends/torch/namespace",
     )
 )  # fmt: skip

@@ -79,6 +79,19 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
     return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, None, info)
 
 
+def reverse_axes(source: CopySource) -> CopySource:
+    """The same elements with their axes reversed; a sequence or a scalar stays what was given."""
+    given, host, info = source.given, source.host, source.info
+    if info is not None:
+        info = info._replace(shape=info.shape[::-1], strides=info.strides[::-1])
+    return source._replace(
+        given=given if source.device is None else source.backend.reversed_axes(given),
+        shape=source.shape[::-1],
+        host=None if host is None else host.T,
+        info=info,
+    )
+
+
 def _refuse_results(x: tuple[Any, ...], what: str) -> None:
     """Refuse the results of a function that has several: NumPy would stack them, of whatever dtypes they are."""
     is_named = type(x) is not tuple

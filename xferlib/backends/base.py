@@ -28,7 +28,7 @@ from xferlib._core.device import (
     make_device,
     staging_failure,
 )
-from xferlib._core.registry import make_namespace
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.streams import RecordedWork
 from xferlib._runtime.threads import deferred
 from xferlib.backends.device_math import FunctionLibrary, Matrices, MatrixProducts, Product

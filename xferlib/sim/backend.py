@@ -28,7 +28,7 @@ from xferlib._core.device import (
     RawStream,
 )
 from xferlib._core.dtypes import is_numpys
-from xferlib._core.registry import make_namespace
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
 from xferlib._runtime import happens_before, process

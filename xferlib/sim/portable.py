@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, check_dtype
-from xferlib._core.registry import RENAMED
+from xferlib._core.namespaces import RENAMED
 from xferlib._runtime.checks import is_package
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.sim.arrays import SimArray

@@ -21,6 +21,7 @@
 #define FLOATS 512 /* of a conversion in two steps: 2 KiB */
 #define PART 16 /* elements that IN_PARTS converts at a time */
 #define TYPES 19
+#define NUMPYS 14 /* of them, the first */
 
 typedef uint8_t C_bool;
 typedef int8_t C_i8;
@@ -206,14 +207,17 @@ INLINED float widen(uint32_t code, int nbytes, uint32_t fraction, uint32_t bias,
     return value;
 }
 
+/* In the order of that table: the place of a form, behind NumPy's dtypes, is the number of the dtype. */
+#define EACH_FORM(DO)                        \
+    DO(bf16, 7, 127, 0x7f7f, 0x7f80, 0x7fc0) \
+    DO(e4m3, 3, 7, 0x7e, 0x7f, 0x7f)         \
+    DO(e5m2, 2, 15, 0x7b, 0x7c, 0x7e)        \
+    DO(e4m3z, 3, 8, 0x7f, 0x80, 0x80)        \
+    DO(e5m2z, 2, 16, 0x7f, 0x80, 0x80)
 #define SMALL(NAME, ...)                                                                                          \
     INLINED C_##NAME to_##NAME(float x) { return (C_##NAME)narrow(x, sizeof(C_##NAME), __VA_ARGS__); }            \
     INLINED float of_##NAME(C_##NAME x) { return widen(x, sizeof x, __VA_ARGS__); }
-SMALL(bf16, 7, 127, 0x7f7f, 0x7f80, 0x7fc0)
-SMALL(e4m3, 3, 7, 0x7e, 0x7f, 0x7f)
-SMALL(e5m2, 2, 15, 0x7b, 0x7c, 0x7e)
-SMALL(e4m3z, 3, 8, 0x7f, 0x80, 0x80)
-SMALL(e5m2z, 2, 16, 0x7f, 0x80, 0x80)
+EACH_FORM(SMALL)
 
 /* A float from which rounding once more gives what rounding once does: one that is not exact gets the last bit 1, between the
    two that are next to the number. */

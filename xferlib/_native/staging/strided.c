@@ -37,6 +37,10 @@
 #define SIDE_MOST 16         /* the side of the largest ones that are turned in registers */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
+/* The bytes and the form of each small float, for the test that compares them with the table in Python. */
+#define FORM(NAME, ...) {sizeof(C_##NAME), __VA_ARGS__},
+EXPORT const int32_t xf_small_floats[TYPES - NUMPYS][6] = {EACH_FORM(FORM)};
+
 /* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
    In a loop of 1 MiB a thread of a Xeon of 2024 fills cold memory at 18 GB/s so, and at 8 through the caches. */
 static void copy_past(char *restrict to, const char *restrict from, size_t nbytes) {

@@ -20,8 +20,7 @@ import array_api_compat.cupy.linalg as _compat_linalg
 import cupy as _cupy
 import numpy as _numpy  # noqa: ICN001 - every plain name here is one of the namespace
 
-from xferlib._core import registry as _namespaces
-from xferlib._core.arrays import ask_finfo as _ask_finfo
+from xferlib._core import namespaces as _namespaces
 from xferlib._core.device import Device as _Device
 from xferlib._core.dtypes import ask_isdtype as _ask_isdtype
 from xferlib.errors import ArgumentError as _ArgumentError
@@ -176,7 +175,7 @@ def isdtype(dtype: _Any, kind: _Any) -> bool:
 
 def finfo(type: _Any, /) -> _Any:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of an array's."""
-    return _ask_finfo(type, _cupy.finfo)
+    return _namespaces.ask_finfo(type, _cupy.finfo)
 
 
 # --- functions of arrays

@@ -23,7 +23,7 @@ from xferlib import _native
 from xferlib._core.arrays import Array, ArrayInfo, Lent, as_host_array, c_strides, overlaps_itself, view_as_dtype
 from xferlib._core.backend import DirectCopies, PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
-from xferlib._core.registry import make_namespace
+from xferlib._core.namespaces import make_namespace
 from xferlib._runtime import process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command

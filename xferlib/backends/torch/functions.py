@@ -16,19 +16,9 @@ import torch
 from torch import Tensor
 
 from xferlib._core import arrays, registry
-from xferlib._core.arrays import (
-    UniqueAll,
-    UniqueCounts,
-    UniqueInverse,
-    as_host_array,
-    axes_of,
-    axis_of,
-    axis_to_join,
-    check_matrix,
-    integer_of,
-    shape_of,
-)
+from xferlib._core.arrays import as_host_array, axes_of, axis_of, integer_of, shape_of
 from xferlib._core.device import Device
+from xferlib._core.namespaces import UniqueAll, UniqueCounts, UniqueInverse, axis_to_join, check_matrix
 from xferlib._runtime import process
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.torch import dtypes

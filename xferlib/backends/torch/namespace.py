@@ -17,7 +17,7 @@ import array_api_compat.torch as _compat
 import torch as _torch
 
 from xferlib._core import arrays as _arrays
-from xferlib._core import registry as _registry
+from xferlib._core import namespaces as _namespaces
 from xferlib._runtime import process as _process
 from xferlib.backends.torch import dtypes as _dtypes
 from xferlib.backends.torch import elementwise as _elementwise
@@ -44,14 +44,14 @@ def _public(functions: dict[str, _Any]) -> dict[str, _Any]:
     found = {}
     for name, function in functions.items():
         function.__doc__ = function.__doc__ or f"``{name}`` of the Array API, with NumPy's dtypes and promotion."
-        named = _registry.set_name(function, name, __name__)
-        found[name] = named if name in _CHECKED else _registry.translate_errors(named, name)
+        named = _namespaces.set_name(function, name, __name__)
+        found[name] = named if name in _CHECKED else _namespaces.translate_errors(named, name)
     return found
 
 
-_FUNCTIONS |= _registry.bind_numpys(_sys.modules[__name__])
+_FUNCTIONS |= _namespaces.bind_numpys(_sys.modules[__name__])
 globals().update(_public(_FUNCTIONS))
-linalg = _registry.extension(
+linalg = _namespaces.extension(
     __name__,
     "linalg",
     "The linear algebra of torch's namespace: ``xp.linalg``.",
@@ -59,7 +59,7 @@ linalg = _registry.extension(
     _compat.linalg,
     listed=_dtypes.names_of(_compat.linalg),
 )
-fft = _registry.extension(
+fft = _namespaces.extension(
     __name__,
     "fft",
     "The Fourier transforms of torch's namespace: ``xp.fft``.",
@@ -89,11 +89,11 @@ _OWN = {"linalg", "fft", "numpy_operators", "pi", "e", "inf", "nan", "newaxis", 
 __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 
-__getattr__ = _registry.make_fallback_getattr(__name__, _compat, _torch)
+__getattr__ = _namespaces.make_fallback_getattr(__name__, _compat, _torch)
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-_sys.modules[__name__].__class__ = _registry.Namespace
+_sys.modules[__name__].__class__ = _namespaces.Namespace

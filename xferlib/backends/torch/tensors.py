@@ -353,7 +353,7 @@ PLAIN_ARRAYS = PlainArrays(
     torch.Tensor.is_conj,
     tracing_state,
     maker("cpu"),
-    tuple(getattr(torch, name) for name in (*DTYPES, *dtypes.SMALL_FLOATS)),
+    tuple(getattr(torch, name, None) for name in (*DTYPES, *dtypes.SMALL_FLOATS)),
     (_levels, "_current_level", "requires_grad"),
     torch.Tensor.is_inference,
     _find_counter(),

@@ -291,6 +291,7 @@ def _of_table(name: str, convert: Convert, *, has_single: bool = False) -> CFunc
 
 
 def _of_floats(arity: int, make: Callable[..., Node]) -> CFunction:
+    """A function of floats alone: an integer counts as double, which has not all of 64 bits."""
     return CFunction(arity, _convert_floats, make, "f", has_single=True)
 
 
