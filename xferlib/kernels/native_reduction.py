@@ -12,6 +12,7 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import math
 import re
@@ -44,6 +45,7 @@ from xferlib.kernels.ir import (
     build_reduction,
     is_complex,
     is_float,
+    is_integer,
     is_order_free,
     part_dtype,
 )
@@ -814,10 +816,14 @@ class _ReductionWriter:
         is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not finds_first
         self.whole = _find_whole(self.map, of_truth=is_truth)
         self.values = _Values(spec)
+        tested = _find_tested(self.map.stores[0].value)
         if finds_first:
             self.values = _First(spec)
         elif is_truth and self.whole is not None:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
+        elif is_truth and is_integer(tested.dtype):  # of which the bits are collected
+            self.map = dataclasses.replace(self.map, stores=(dataclasses.replace(self.map.stores[0], value=tested),))
+            self.values = _Truth(spec, combine.op, tested.dtype)
         elif self.is_free and is_float(dtype):
             self.values = _Extremum(spec, combine.op)
         elif (small := _find_small(self.map, combine)) is not None:
