@@ -268,9 +268,11 @@ XF_EXPORT struct {
 #endif
 #if defined(__GNUC__)
 #define XF_UNROLLED _Pragma("GCC unroll 4")
+#define XF_TWICE _Pragma("GCC unroll 2")
 #define XF_VECTORISED _Pragma("GCC unroll 1") /* before a short loop is unrolled */
 #else
 #define XF_UNROLLED
+#define XF_TWICE
 #define XF_VECTORISED
 #endif
 //: widen

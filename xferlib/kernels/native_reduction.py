@@ -1400,6 +1400,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             start += f" for (long long t = 0; t < {lanes}; ++t) {{ {neutral} }}"
             end = f"for (long long t = 0; t < {wide}; ++t) {self._combine('a{0}[t]', 'w{0}[t]', 'a{0}[t]')}"
             many = f"""
+      {"XF_TWICE" if isinstance(self.values, _Extremum) else ""}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
         XF_INDEPENDENT
         for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
@@ -1440,6 +1441,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             loads = [f"XF_LOAD(e{number}_{k}, e{number} + j + {wide * k});" for k in range(GROUP)]
             eight = self._map_and_combine(GROUP, lambda k: ("", f"_{k}[t]", "0"))
             many = f"""
+      XF_TWICE
       for (; j + {GROUP * wide} <= {count}; j += {GROUP * wide}) {{
         {" ".join(loads)}
         XF_VECTORISED
@@ -2039,14 +2041,11 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides, self.whole_counts = writer.sides, writer.whole_counts
-        self._is_short = isinstance(writer.values, _Extremum)
         return writer.text()
 
     def _build(self, target: host_compiler.Target) -> int | None:
         text = self.write_text()
-        # Extrema of floats, whose loops are short, lose a sixth of their speed where these are not unrolled.
-        flags = native_source.OPTIONS if self._is_short else native_engine.COMPACT_OPTIONS
-        library = host_compiler.load_c(text, flags=flags, target=target)
+        library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
         order = _load_order(target)
         (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
