@@ -115,7 +115,7 @@ def saturate(b: Builder, x: Node, dtype: DType) -> Node:
     return b.cast(b.saturate(x, dtype), dtype)
 
 
-def find_bfloat16(x: Node) -> Node | None:
+def find_bfloat16_bits(x: Node) -> Node | None:
     """The bits of the bfloat16 of which a float32 is made, in a program of `store_bits`; None of any other."""
     if x.op != "bitcast" or x.dtype != FLOAT32 or x.args[0].op != "shl":
         return None
@@ -159,7 +159,7 @@ def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
     form = small_float(dtype)
     assert form is not None
     if form.bias == _BIAS:
-        code = find_bfloat16(x.args[0]) if x.op in _OF_SIGNS else None
+        code = find_bfloat16_bits(x.args[0]) if x.op in _OF_SIGNS else None
         if code is not None:
             op, mask = _OF_SIGNS[x.op]
             return b.op(op, code, b.const(mask, UINT16))
