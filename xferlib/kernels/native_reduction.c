@@ -258,7 +258,7 @@ static int xf_are_sizes(const xf_axis *axis, const long long *size, long long ar
 XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const long long *kept, const long long *reduced,
                        long long *geometry, long long *found) {
   const long long arrays = form[0], is_free = form[1], is_idempotent = form[2], most_few = form[3], tile = form[4];
-  const long long has_sides = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[8], is_split = form[9];
+  const long long least_side = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[8], is_split = form[9];
   xf_axis keeps[MOST_AXES], along[MOST_AXES];
   long long size[MOST_ARRAYS], widest = 0, sizes = 0, rows = 1, count = 1, n = 0;
   for (long long k = 0; k < arrays; ++k) size[k] = form[10 + k];
@@ -329,7 +329,7 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
     }
     if (way == XF_COLUMNS_WAY) room = 0;
   }
-  if (way == XF_ROWS_WAY && has_sides && axis < last && inside >= XF_LEAST_SIDE) {
+  if (way == XF_ROWS_WAY && least_side && axis < last && inside >= least_side) {
     const long long nbytes = (count / XF_GROUP + 2 * XF_CHUNK) * itemsize;
     if (along[axis].extent >= 4 * XF_GROUP && xf_are_sizes(along + axis, size, arrays) && nbytes <= XF_MOST_ROOM) {
       way = XF_SIDES_WAY;

@@ -80,7 +80,7 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
-_LEAST_SIDE = 256
+_LEAST_SIDE = 64
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -2095,7 +2095,7 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
     numbers = {
         "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
         "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
-        "LEAST_SIDE": _LEAST_SIDE, "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
+        "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
         "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
     }  # fmt: skip
@@ -2186,7 +2186,14 @@ class NativeReduction(native_engine.NativeKernel):
     def _find_form(self) -> A:
         """The numbers on which a plan depends, beside the layout: see `xf_plan`."""
         whole, itemsize = self.whole_counts, self.written.accumulators[0].itemsize
-        numbers = [len(self.sizes), self.is_free, self.is_idempotent, self.most_few, self.tile, self.sides]
+        numbers = [
+            len(self.sizes),
+            self.is_free,
+            self.is_idempotent,
+            self.most_few,
+            self.tile,
+            _LEAST_SIDE * self.sides,
+        ]
         return np.array([*numbers, whole.start, whole.stop, itemsize, self.is_split, *self.sizes], np.int64)
 
 
