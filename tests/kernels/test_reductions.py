@@ -386,7 +386,9 @@ def test_calls_that_c_knows_differ_in_their_keywords():
     assert kernel(x, axis=0, out=out) is out
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("sum", "float32"), ("max", "int16"), ("var", "float64"), ("argmin", "uint8")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sum", "float32"), ("max", "int16"), ("var", "float64"), ("argmin", "uint8")]
+)
 @given(data=st.data())
 def test_c_plans_calls_of_other_layouts(name, dtype, data):
     kernel = getattr(reductions, name)

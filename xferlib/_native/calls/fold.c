@@ -89,7 +89,7 @@ static void sort_kept(const fold_call *f, int *order)
 static void plan_layout(fold_call *f)
 {
     planned_call *own = &f->last;
-    int order[MOST_RANK], arrays = f->inputs + f->firsts;
+    int order[MOST_RANK] = {0}, arrays = f->inputs + f->firsts;
     long long kept[MOST_RANK * (1 + MOST_ARRAYS)], reduced[MOST_RANK * (1 + MOST_ARRAYS)], *to = kept, count = 1, rows = 1;
     own->is_whole = 0;
     sort_kept(f, order);
