@@ -386,6 +386,40 @@ def test_calls_that_c_knows_differ_in_their_keywords():
     assert kernel(x, axis=0, out=out) is out
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sum", "float32"), ("max", "int16"), ("var", "float64"), ("argmin", "uint8")]
+)
+@given(data=st.data())
+def test_c_plans_calls_of_other_layouts(name, dtype, data):
+    kernel = getattr(reductions, name)
+    kernel = kernel if isinstance(kernel, ReductionKernel) else reductions._make_var(0)
+    kernel = ReductionKernel(kernel.definition)
+    rank = data.draw(st.integers(1, 4))
+    axes = data.draw(st.sampled_from([None, *range(-rank, rank), *([(0, rank - 1)] if rank > 2 else [])]))
+    options = {"axis": axes, "keepdims": data.draw(st.booleans())}
+    seed = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+
+    def draw_array():
+        shape, order = seed.integers(1, 9, rank), seed.permutation(rank)
+        x = (seed.random(shape[order]) * 99).astype(dtype).transpose(np.argsort(order))
+        steps = data.draw(st.sampled_from([1, -1, 2]))
+        return x[tuple(slice(None, None, steps) for _ in range(rank))]
+
+    with configured(cpu="native"):
+        first = draw_array()
+        for _ in range(3):
+            kernel(first, **options)
+        with mock.patch.object(kernel._dispatch, "_prepare", side_effect=AssertionError):
+            given = [draw_array() for _ in range(4)]
+            found = [kernel(x, **options) for x in given]
+    with configured(cpu="numpy"):
+        for x, result in zip(given, found, strict=True):
+            expected = kernel(x, **options)
+            assert same_bits(result, expected)
+            assert np.shape(result) == np.shape(expected)
+            assert result.strides == expected.strides
+
+
 def test_small_reductions_of_several_inputs_and_numbers():
     weighted = reduction("T x, T y, T w", "T z", map_expr="x * y + w", reduce_expr="a + b", post_map_expr="z = a / 2",
                          identity="0")  # fmt: skip

@@ -551,6 +551,16 @@ def test_a_raw_kernel_takes_pointers_and_numbers(launcher: targets.Target) -> No
 # --- reductions
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_the_bits_tell_whether_a_number_is_zero(engine: targets.Target, name: str) -> None:
+    form = SMALL[name]
+    every = np.arange(1 << 8 * form.itemsize, dtype=f"u{form.itemsize}").view(form.type)
+    expected = every.astype(np.float32) != 0
+    for _ in range(2):
+        assert_same(reductions.any(every[:, None], axis=1), expected)
+        assert_same(reductions.all(np.stack([every, every]), axis=0), expected)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "argmax", "argmin", "any", "all", "norm", "var", "prod"])
 def test_a_reduction_accumulates_in_float32(engine: targets.Target, name: str, axis: int | None) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, DType, Node, Program
-from xferlib.kernels.small_floats import is_bfloat16
+from xferlib.kernels.small_floats import find_bfloat16_bits
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
@@ -103,7 +103,7 @@ def find_bfloat16(node: Node) -> tuple[str, Node] | None:
     operand = call.args[0]
     if call.dtype == FLOAT64 and operand.op == "cast":
         operand = operand.args[0]
-    return (call.attr, operand) if is_bfloat16(operand) else None
+    return (call.attr, operand) if find_bfloat16_bits(operand) is not None else None
 
 
 def call_of_bfloat16(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:

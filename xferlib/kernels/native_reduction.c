@@ -208,6 +208,152 @@ XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long ro
   XF_CASE(16, xf_words)
   }
 }
+//: plan
+/* How a call of one layout is done: axes are merged, and the way and the runs of elements chosen. One text for Python's calls
+   and for those that stay in C. */
+enum { MOST_ARRAYS = XF_MOST_ARRAYS, MOST_AXES = 66 };
+typedef struct { long long extent, stride[MOST_ARRAYS + 1]; } xf_axis;
+static long long xf_least(long long a, long long b) { return a < b ? a : b; }
+static long long xf_most(long long a, long long b) { return a > b ? a : b; }
+static long long xf_size(long long a) { return a < 0 ? -a : a; }
+/* The first of `width` strides that is not 0; more than any if there is none. */
+static long long xf_step_of(const xf_axis *axis, long long width) {
+  for (long long k = 0; k < width; ++k) if (axis->stride[k]) return xf_size(axis->stride[k]);
+  return XF_IN_PLACE;
+}
+static long long xf_reach(const xf_axis *axis, long long arrays) {
+  long long sum = 0;
+  for (long long k = 0; k < arrays; ++k) sum += xf_size(axis->stride[k]);
+  return sum ? sum : XF_IN_PLACE;
+}
+/* Outermost in memory first. */
+static void xf_sort(xf_axis *axes, long long n, long long arrays) {
+  for (long long i = 1; i < n; ++i)
+    for (long long j = i; j && xf_reach(axes + j, arrays) > xf_reach(axes + j - 1, arrays); --j) {
+      const xf_axis one = axes[j];
+      axes[j] = axes[j - 1];
+      axes[j - 1] = one;
+    }
+}
+/* The fewest axes: no extent of 1, no neighbours that advance together; returns how many there are. */
+static long long xf_merge(xf_axis *axes, long long n, long long width) {
+  long long made = 0;
+  for (long long i = 0; i < n; ++i) {
+    if (axes[i].extent == 1) continue;
+    const xf_axis one = axes[i];
+    int is_next = made > 0;
+    for (long long k = 0; is_next && k < width; ++k) is_next = axes[made - 1].stride[k] == one.stride[k] * one.extent;
+    const long long outer = is_next ? axes[--made].extent : 1;
+    axes[made] = one;
+    axes[made++].extent *= outer;
+  }
+  return made;
+}
+static int xf_are_sizes(const xf_axis *axis, const long long *size, long long arrays) {
+  for (long long k = 0; k < arrays; ++k) if (axis->stride[k] != size[k]) return 0;
+  return 1;
+}
+/* form: of the reduction, as `NativeReduction.form` has them. kept and reduced: of each axis its extent, then its strides in
+   the arrays. Writes the geometry of a whole call, in one part, and its size, way, tile and memory. */
+XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const long long *kept, const long long *reduced,
+                       long long *geometry, long long *found) {
+  const long long arrays = form[0], is_free = form[1], is_idempotent = form[2], most_few = form[3], tile = form[4];
+  const long long least_side = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[8], is_split = form[9];
+  xf_axis keeps[MOST_AXES], along[MOST_AXES];
+  long long size[MOST_ARRAYS], widest = 0, sizes = 0, rows = 1, count = 1, n = 0;
+  for (long long k = 0; k < arrays; ++k) size[k] = form[10 + k];
+  for (long long a = 0; a < nk; ++a) {
+    keeps[a].extent = kept[a * (1 + arrays)];
+    for (long long k = 0; k < arrays; ++k) keeps[a].stride[k] = kept[a * (1 + arrays) + 1 + k];
+  }
+  if (is_split) {
+    keeps[nk].extent = 2;
+    for (long long k = 0; k < arrays; ++k) keeps[nk].stride[k] = size[0];
+    ++nk;
+  }
+  for (long long a = nk - 1; a >= 0; --a) { keeps[a].stride[arrays] = rows; rows *= keeps[a].extent; }
+  xf_sort(keeps, nk, arrays);
+  nk = xf_merge(keeps, nk, arrays + 1);
+  for (long long a = 0; a < nr; ++a) {
+    along[a].extent = reduced[a * (1 + arrays)];
+    for (long long k = 0; k < arrays; ++k) along[a].stride[k] = reduced[a * (1 + arrays) + 1 + k];
+  }
+  if (is_free) xf_sort(along, nr, arrays);
+  for (long long a = 0; a < nr; ++a)
+    if (!is_free || !is_idempotent || xf_reach(along + a, arrays) != XF_IN_PLACE) along[n++] = along[a];
+  nr = xf_merge(along, n, arrays);
+  if (!nr) { nr = 1; along[0] = (xf_axis){1, {0}}; }
+  if (!nk) { nk = 1; keeps[0] = (xf_axis){1, {0}}; }
+  long long nearest = XF_IN_PLACE, words = 1, wide = 1;
+  for (long long a = 0; a < nr; ++a) { count *= along[a].extent; nearest = xf_least(nearest, xf_step_of(along + a, arrays)); }
+  const xf_axis *const last_kept = keeps + nk - 1;
+  const long long inner = last_kept->extent, kept_step = xf_step_of(last_kept, arrays);
+  const int is_few = inner <= most_few && xf_are_sizes(last_kept, size, arrays) && kept_step * inner <= nearest;
+  const int is_group = is_few && nearest == inner * size[0] && count >= 2 * XF_GROUP;
+  if (inner < XF_FEW_RESULTS && nk > 1 && count <= XF_MANY && !is_group) wide = xf_least(keeps[nk - 2].extent, tile / inner);
+  const long long side = inner * wide;
+  const int is_nearer = nearest <= kept_step;
+  int is_short = is_nearer && count <= (inner >= 2 * XF_GROUP ? XF_SHORT_ROW : XF_GROUP) && side >= 2 * XF_GROUP;
+  if (count >= least_whole && count < most_whole && nr == 1 && xf_are_sizes(along, size, arrays)) is_short = 0;
+  long long way = (is_nearer && !is_short) || side < XF_GROUP ? XF_ROWS_WAY : XF_COLUMNS_WAY;
+  long long own_tile = wide > 1 ? side : tile;
+  if (is_few && wide == 1 && (inner < XF_GROUP || count > XF_MANY)) {
+    int is_word = 1;
+    for (long long k = 0; k < arrays; ++k) is_word &= size[k] * inner <= XF_WORD_NBYTES && !(size[k] * inner & (size[k] * inner - 1));
+    way = XF_NARROW_WAY;
+    own_tile = inner;
+    if (is_word) {
+      words = inner;
+      for (long long k = 0; k < arrays; ++k) size[k] *= inner;
+    } else {
+      along[nr].extent = inner;
+      for (long long k = 0; k < arrays; ++k) along[nr].stride[k] = size[k];
+      nr = xf_merge(along, nr + 1, arrays);
+    }
+  }
+  for (long long k = 0; k < arrays; ++k) { widest = xf_most(widest, size[k]); sizes += size[k]; }
+  /* the axis along which elements are read, how many of its steps at a time, and what is inside each */
+  const long long last = nr - 1;
+  long long axis = last, inside = 1, steps, room = 0;
+  for (long long a = last; a >= 0; --a) if (xf_step_of(along + a, arrays) < xf_step_of(along + axis, arrays)) axis = a;
+  for (long long a = axis + 1; a <= last; ++a) inside *= along[a].extent;
+  if (axis == last && last && along[last].extent < XF_LEAST_RUN) { /* runs that are too short */
+    steps = XF_CHUNK / words;
+    inside = 0;
+  } else {
+    steps = xf_most(1, (axis == last ? XF_CHUNK : XF_SLAB) / words / inside);
+    if (axis < last && steps < xf_least(along[axis].extent, 2 * XF_GROUP)) {
+      steps = xf_least(along[axis].extent, xf_most(2 * XF_GROUP, XF_LINE_NBYTES / widest));
+      room = steps * inside * sizes + XF_LINE_NBYTES * arrays;
+      if (room > XF_MOST_ROOM) { axis = last; steps = XF_CHUNK / words; inside = 1; room = 0; }
+    }
+    if (way == XF_COLUMNS_WAY) room = 0;
+  }
+  if (way == XF_ROWS_WAY && least_side && axis < last && inside >= least_side) {
+    const long long nbytes = (count / XF_GROUP + 2 * XF_CHUNK) * itemsize;
+    if (along[axis].extent >= 4 * XF_GROUP && xf_are_sizes(along + axis, size, arrays) && nbytes <= XF_MOST_ROOM) {
+      way = XF_SIDES_WAY;
+      room = xf_most(room, nbytes);
+    }
+  }
+  if (way == XF_COLUMNS_WAY) {
+    axis = 0;
+    steps = is_short ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : tile;
+    steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
+    inside = 1;
+  }
+  const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, wide, words};
+  for (int k = 0; k < XF_HEAD; ++k) *geometry++ = head[k];
+  for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].extent;
+  for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].stride[arrays];
+  for (long long a = 0; a < nr; ++a) *geometry++ = along[a].extent;
+  for (long long k = 0; k < arrays; ++k) {
+    for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].stride[k];
+    for (long long a = 0; a < nr; ++a) *geometry++ = along[a].stride[k];
+  }
+  const long long facts[] = {rows, count, way, own_tile, room, XF_HEAD + 2 * nk + nr + arrays * (nk + nr)};
+  for (int k = 0; k < 6; ++k) found[k] = facts[k];
+}
 //: walk
 /* The functions of the section `order`: of another library, whose addresses are written here when this one is loaded. */
 XF_EXPORT struct {
@@ -268,9 +414,11 @@ XF_EXPORT struct {
 #endif
 #if defined(__GNUC__)
 #define XF_UNROLLED _Pragma("GCC unroll 4")
+#define XF_TWICE _Pragma("GCC unroll 2")
 #define XF_VECTORISED _Pragma("GCC unroll 1") /* before a short loop is unrolled */
 #else
 #define XF_UNROLLED
+#define XF_TWICE
 #define XF_VECTORISED
 #endif
 //: widen

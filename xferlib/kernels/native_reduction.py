@@ -12,10 +12,10 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import math
 import re
-import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.arrays import merge_axes
 from xferlib._runtime import threads
 from xferlib._runtime.threads import helper_count, most_threads
 from xferlib.kernels import host_compiler, native_engine, native_source
@@ -44,6 +43,7 @@ from xferlib.kernels.ir import (
     build_reduction,
     is_complex,
     is_float,
+    is_integer,
     is_order_free,
     part_dtype,
 )
@@ -80,7 +80,7 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
-_LEAST_SIDE = 256
+_LEAST_SIDE = 64
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -109,6 +109,8 @@ _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
 _IN_PLACE = 1 << 62
 """The stride of an axis along which elements are the same."""
+_MOST_ARRAYS = 32
+"""Inputs of a compiled reduction."""
 _MOST_NUMBERED = 1 << 31
 """Elements whose numbers C counts in 32 bits."""
 
@@ -457,7 +459,7 @@ class _Streams:
         for nbytes in (16, 32):
             lanes = nbytes // size
             parts.append(f"#if XF_WIDTH == {nbytes}\n#define XF_NODE {_UNIT // lanes}\n{self._types('xf', lanes)}")
-            parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
+            parts += [self._steps("xf", op, lanes) for op in sorted({*self.ops})]
             if not self.ops:
                 parts.append(self._step(lanes))
             parts.append(f"XF_BEHIND({c_type(self._dtype)}, {', '.join(map(str, range(lanes)))})\n")
@@ -537,24 +539,33 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"{{ {prefix}_vector v = *(const {prefix}_any *)e; XF_LOADED(v); return v; }}\n"
         )
 
-    def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
-        """The functions that make one vector of two."""
-        lines, distance = [], unit
+    @property
+    def _near(self) -> int:
+        """Elements in 16 bytes."""
+        return 16 // self._dtype.itemsize
+
+    def _steps(self, prefix: str, op: str, lanes: int) -> str:
+        """The functions that make one vector of two, whose nodes are combined with those at a distance.
+
+        One instruction takes every second element of both vectors, of 16 bytes each by itself, and one the others: that
+        is done level by level until of these 16 bytes one node is left. At a greater distance what is left in place is
+        combined with what is exchanged.
+        """
+        at, near = range(lanes), min(lanes, self._near)
+        sides = [
+            [(k - k % near) + 2 * k % near + lanes * (2 * (k % near) >= near) + side for k in at] for side in (0, 1)
+        ]
+        places, distance = {1: sides}, 2
         while distance < lanes:
-            is_second = [at // distance % 2 for at in range(lanes)]
-            kept = [at + lanes * second for at, second in enumerate(is_second)]
-            moved = [(at ^ distance) + lanes * second for at, second in enumerate(is_second)]
-            others = f"XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, moved))})"
-            if distance == 1:  # no instruction takes single elements of two vectors in turn
-                turned = ", ".join(str(at ^ 1) for at in range(lanes))
-                others = f"XF_SHUFFLE({prefix}_places, a, b, {', '.join(str(moved[at ^ 1]) for at in range(lanes))})"
-                others = f"XF_SHUFFLE({prefix}_places, {others}, {others}, {turned})"
-            lines.append(
-                f"static inline {prefix}_vector {prefix}_{op}_{distance}({prefix}_vector a, {prefix}_vector b) {{\n"
-                f"  return XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, kept))}) {_SIGNS[op]} {others};\n}}\n"
-            )
+            second = [lanes * (k // distance % 2) for k in at]
+            places[distance] = [[k + second[k] for k in at], [(k ^ distance) + second[k] for k in at]]
             distance *= 2
-        return "".join(lines)
+        return "".join(
+            f"static inline {prefix}_vector {prefix}_{op}_{distance}({prefix}_vector a, {prefix}_vector b) {{\n"
+            f"  return XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, ones))}) {_SIGNS[op]} "
+            f"XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, others))});\n}}\n"
+            for distance, (ones, others) in places.items()
+        )
 
     def _all(self, step: str, leaf: str, first: int, count: int, lanes: int, unit: int = 1) -> str:
         """One vector of ``count``: ``{}`` is the number of a ``leaf``, and of a ``step`` the distance of its nodes."""
@@ -562,7 +573,8 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             return leaf.replace("{}", str(first))
         half, levels = count // 2, (lanes // unit).bit_length() - 1
         both = (self._all(step, leaf, at, half, lanes, unit) for at in (first, first + half))
-        return f"{step.format(unit << (half.bit_length() - 1) % levels)}({', '.join(both)})"
+        distance = unit << (half.bit_length() - 1) % levels
+        return f"{step.format(1 if unit == 1 and distance < self._near else distance)}({', '.join(both)})"
 
     def _step(self, lanes: int) -> str:
         """``xf_step``: the nodes of neighbours in two vectors of each accumulator."""
@@ -596,17 +608,22 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
                 "static inline xf_vector xf_load_eight(const unsigned short *e) "
                 "{ return (xf_vector)XF_EIGHT_FLOATS(e); }\n"
             )
-        trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
+        trees = "#define xf_mapped xf_trees\n"
+        if self.row is None:
+            trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
+        trees += self._trees("xf_mapped_twice", lanes, self._mapped, self._arrays, is_twice=True)
         return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
 
-    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
-        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``."""
+    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str], *, is_twice: bool = False) -> str:
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``.
+
+        If ``is_twice``, the nodes of as many groups as there are vectors in one are combined like elements.
+        """
         kind, accumulators = c_type(self._dtype), range(len(vectors))
         taken = [f"{kind} *to{k}" for k in accumulators]
         taken += [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
         steps = [_UNIT * (2 if source[0] == "z" else 1) for source in sources]
-        moved = " ".join([f"to{k} += {lanes};" for k in accumulators])
-        moved += "".join(f" {source} += {step};" for source, step in zip(sources, steps, strict=True))
+        moved = " ".join(f"{source} += {step};" for source, step in zip(sources, steps, strict=True))
         count = _UNIT // lanes
         loads = {text: f"l{n}" for n, text in enumerate(dict.fromkeys(_LOAD.findall(" ".join(vectors))))}
         values = {f"v{k}": _LOAD.sub(lambda load: f"{loads[load[0]]}_{{n}}", each) for k, each in enumerate(vectors)}
@@ -615,18 +632,29 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             for n in range(count)
             for name, text in ({name: text for text, name in loads.items()} | values).items()
         )
-        if self.ops:
-            made = loaded + "".join(
-                f" *(xf_any *)to{k} = {self._all(f'xf_{op}_{{}}', f'v{k}_{{}}', 0, count, lanes)};"
-                for k, op in enumerate(self.ops)
-            )
-        else:
-            leaf = ", ".join(f"v{k}_{{}}" for k in accumulators)
-            made = f"{loaded} const xf_nodes x = {self._all('xf_step', f'(xf_nodes){{{leaf}}}', 0, count, lanes)}; "
-            made += " ".join(f"*(xf_any *)to{k} = x.x{k};" for k in accumulators)
+        last = "y" if is_twice else "x"
+        stored = " ".join(f"*(xf_any *)to{k} = {last}{k}; to{k} += {lanes};" for k in accumulators)
+        once = f"{loaded} {self._nodes('x', 'v{k}_{{}}', count, lanes)} {moved}"
+        if is_twice:
+            held = " ".join(f"xf_vector u{k}[{count}];" for k in accumulators)
+            kept = " ".join(f"u{k}[i] = x{k};" for k in accumulators)
+            once = f"{held}\n    for (int i = 0; i < {count}; ++i) {{ {once} {kept} }}\n    "
+            once += self._nodes("y", "u{k}[{{}}]", count, lanes)
         return (
             f"static void {name}({', '.join(taken)}, long long groups) {{\n"
-            f"  for (; groups > 0; --groups) {{\n    {made}\n    {moved}\n  }}\n}}\n"
+            f"  for (; groups > 0; --groups) {{\n    {once}\n    {stored}\n  }}\n}}\n"
+        )
+
+    def _nodes(self, name: str, leaf: str, count: int, lanes: int) -> str:
+        """Let ``name`` be one vector of ``count``, for each accumulator; ``leaf`` has places for both numbers."""
+        accumulators = range(len(self._combined))
+        leaves = [leaf.replace("{k}", str(k)).replace("{{}}", "{}") for k in accumulators]
+        if self.ops:
+            made = [self._all(f"xf_{op}_{{}}", leaves[k], 0, count, lanes) for k, op in enumerate(self.ops)]
+            return " ".join(f"const xf_vector {name}{k} = {each};" for k, each in enumerate(made))
+        nodes = self._all("xf_step", f"(xf_nodes){{{', '.join(leaves)}}}", 0, count, lanes)
+        return f"const xf_nodes {name} = {nodes}; " + " ".join(
+            f"const xf_vector {name}{k} = {name}.x{k};" for k in accumulators
         )
 
     def _tree(self, op: str, lanes: int) -> str:
@@ -651,7 +679,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
 
         return (
             f"#if XF_WIDTH >= {GROUP * size}\n#define XF_ACROSS 1\n{self._types('xf8', GROUP)}"
-            f"{self._steps('xf8', op, GROUP, 1)}"
+            f"{self._steps('xf8', op, GROUP)}"
             f"static void xf_across({kind} *to, const char *q, long long step, long long columns) {{\n"
             f"  typedef {kind} T;\n  long long t = 0;\n"
             f"  for (; t + {GROUP} <= columns; t += {GROUP}, q += {GROUP} * step)\n"
@@ -703,9 +731,20 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         if not self._mapped:
             return ""
         arguments = [*(f"a{k} + n" for k in range(len(self._combined))), *self._sources(self._arrays)]
+        twice = [*(f"d{k} + held" for k in range(len(self._combined))), *self._sources(self._arrays)]
         return f"""
 #if XF_MAPPED
       const long long chunks = (left < end - at ? left : end - at) / {CHUNK};
+      if (!chunk && chunks >= XF_BRANCH) {{ /* two levels at once, while memory sends the next elements */
+        const long long some = chunks / XF_BRANCH < XF_BRANCH - group ? chunks / XF_BRANCH : XF_BRANCH - group;
+        const long long taken = some * (XF_BRANCH * {CHUNK});
+        xf_mapped_twice({", ".join(twice)}, taken / (XF_UNIT * XF_NODE));
+        held += taken / (XF_NODE * XF_NODE);
+        at += taken;
+        group += some - 1;
+        {advance("taken")}
+        break;
+      }}
       if (chunks) {{
         const long long some = chunks < XF_BRANCH - chunk ? chunks : XF_BRANCH - chunk, taken = some * {CHUNK};
         xf_mapped({", ".join(arguments)}, taken / XF_UNIT);
@@ -814,10 +853,14 @@ class _ReductionWriter:
         is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not finds_first
         self.whole = _find_whole(self.map, of_truth=is_truth)
         self.values = _Values(spec)
+        tested = _find_tested(self.map.stores[0].value)
         if finds_first:
             self.values = _First(spec)
         elif is_truth and self.whole is not None:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
+        elif is_truth and is_integer(tested.dtype):  # of which the bits are collected
+            self.map = dataclasses.replace(self.map, stores=(dataclasses.replace(self.map.stores[0], value=tested),))
+            self.values = _Truth(spec, combine.op, tested.dtype)
         elif self.is_free and is_float(dtype):
             self.values = _Extremum(spec, combine.op)
         elif (small := _find_small(self.map, combine)) is not None:
@@ -1394,6 +1437,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             start += f" for (long long t = 0; t < {lanes}; ++t) {{ {neutral} }}"
             end = f"for (long long t = 0; t < {wide}; ++t) {self._combine('a{0}[t]', 'w{0}[t]', 'a{0}[t]')}"
             many = f"""
+      {"XF_TWICE" if isinstance(self.values, _Extremum) else ""}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
         XF_INDEPENDENT
         for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
@@ -1434,6 +1478,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             loads = [f"XF_LOAD(e{number}_{k}, e{number} + j + {wide * k});" for k in range(GROUP)]
             eight = self._map_and_combine(GROUP, lambda k: ("", f"_{k}[t]", "0"))
             many = f"""
+      XF_TWICE
       for (; j + {GROUP * wide} <= {count}; j += {GROUP * wide}) {{
         {" ".join(loads)}
         XF_VECTORISED
@@ -1784,10 +1829,22 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
-        convert = ""
+        convert = there = ""
+        if self._neutral_element is not None:
+            number = self.arrays[0]
+            given = "pad" if self._neutral_element else f"f{number}[n - 1]"
+            convert = f"for (long long j = n; j < {GROUP}; ++j) f{number}[j] = {given};"
+        if self._neutral_element:
+            kind = storage_type(self._dtype(number))
+            there = (
+                f"{kind} pad[{self.tile}];\n  for (long long t = 0; count % {GROUP} && t < {self.tile} && "
+                f"t < last_row - row; ++t) pad[t] = ({kind}){self._neutral_element};"
+            )
         if self._converts:
-            convert = f"for (long long j = 0; j < n; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
-        eight = f"{{ {self._map_and_combine(GROUP, lambda j: (f'[{j}][t]', f'_{j}[t]', f'start + {j}'))}"
+            count = "n" if self._neutral_element is None else GROUP
+            convert += f"for (long long j = 0; j < {count}; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
+        near = lambda j: (f"[{j}][t]", f"_{j}[t]", f"start + {j}")
+        eight, half = (f"{{ {self._map_and_combine(count, near)}" for count in (GROUP, GROUP // 2))
         body = self._tile_of_lanes if self.is_free else self._tile_of_blocks
         levels = "" if self.is_free else f", c{{k}}[{LEVELS}][{self.tile}]"
         return f"""\
@@ -1797,6 +1854,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   {self._range()}
   {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
   {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
+  {there}
   while (row < last_row) {{
     const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
     long long m, steps;
@@ -1815,7 +1873,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     {" ".join(places)}
     {self._few_elements()}
-{body(" ".join([*loads, convert]), " ".join(names), eight)}
+{body(" ".join([*loads, convert]), " ".join(names), half, eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
     }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
@@ -1834,27 +1892,53 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 }}
 """
 
+    @functools.cached_property
+    def _neutral_element(self) -> str | None:
+        """A stored element that changes no result behind the others.
+
+        It is empty where the last element itself may be repeated, and None where nothing is known to be neutral.
+        """
+        if len(self.arrays) != 1:
+            return None
+        if isinstance(self.values, (_Extremum, _First, _Truth)) or (
+            self.is_free and self.spec.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(self.spec)
+        ):
+            return ""
+        value = self.map.stores[0].value
+        source, op = value.args[0] if value.op == "cast" else value, self.spec.combine.stores[0].value.op
+        is_one = len(self.map.stores) == 1 and op in _SIGNS and not is_complex(source.dtype)
+        if not is_one or source.op != "load" or (self.streams is None) != self.is_free:
+            return None
+        if source.dtype == FLOAT16:
+            return "0x8000" if op == "add" else "0x3c00"
+        return {"add": "-0.0", "mul": "1.0"}[op] if is_float(source.dtype) else str(int(op == "mul"))
+
     def _few_elements(self) -> str:
         """Results of so few elements that accumulators need no memory."""
-        if self._converts or len(self.spec.accumulators) > 1:  # whose results take a compiler long
+        if self._converts or (
+            len(self.spec.accumulators) > 1 and self._neutral_element is None
+        ):  # which take a compiler long
             return ""
         is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
         cases = []
-        for count in (1, 2, 3, 4):
-            names = " ".join(
-                f"const {storage_type(self._dtype(number))} *const e{number}_{j} = "
-                f"(const {storage_type(self._dtype(number))} *)"
-                f"(base{number} + xf_offset({j}, reduced, extent, r{number}));"
-                for number in self.arrays
-                for j in range(count)
-            )
+        is_padded = self._neutral_element is not None
+        for count in (2, 4) if is_padded else (1, 2, 3, 4):
+            names = ""
+            for number in self.arrays:
+                kind = storage_type(self._dtype(number))
+                for j in range(count):
+                    place = f"(const {kind} *)(base{number} + xf_offset({j}, reduced, extent, r{number}))"
+                    if is_padded and j:
+                        place = f"{j} < count ? {place} : {'pad' if self._neutral_element else f'e{number}_{j - 1}'}"
+                    names += f"const {kind} *const e{number}_{j} = {place}; "
             lines = [
                 self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
                 for j in range(count)
             ]
             steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
+            condition = f"count {'<=' if is_padded else '=='} {count}"
             cases.append(
-                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"if ({condition}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
                 f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
             )
         return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
@@ -1871,11 +1955,20 @@ static void xf_columns(long long row, long long last_row, long long part, const 
             for number in self.arrays
         )
 
-    def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
+    def _tile_of_lanes(self, loads: str, names: str, half: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
-        few = ""
-        for count in (4, 2, 1):
+        few = first = ""
+        least = f"start == begin ? {GROUP // 2} : {GROUP}"
+        if self._neutral_element is not None:
+            least = str(GROUP)
+            moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
+            first = f"""if (start == begin) {{
+        {names}
+        if (n <= {GROUP // 2}) {each} {half} {moved}
+        else {each} {eight} {moved}
+      }} else"""
+        for count in (4, 2, 1) if self._neutral_element is None else ():
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             few += f"""
         if (n & {count}) {{
@@ -1893,21 +1986,20 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }}"""
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
-      n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
+      n = end - start < {GROUP} ? end - start : {least};
       {self._ahead_of_rows()}
       {loads}
-      if (n == {GROUP}) {{
+      {first or f"if (n == {GROUP})"} {{
         {names}
         {each} {eight} {joined} }}
-      }} else {{
-        {few}
-      }}{decided}
+      }}{f" else {{ {few} }}" if few else ""}{decided}
     }}"""
 
-    def _tile_of_blocks(self, loads: str, names: str, eight: str) -> str:
+    def _tile_of_blocks(self, loads: str, names: str, half: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
-        few = ""  # two, or four neighbours before those that are done
-        for count in (1, 2, 4):
+        moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
+        few = ""  # two, or four neighbours before those that are done, where there is no padding
+        for count in (1, 2, 4) if self._neutral_element is None else ():
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             done = self._combine("v{0}_0", "a{0}[0][t]", "a{0}[0][t]")
             few += f"""
@@ -1934,12 +2026,11 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       const long long n = end - start < {GROUP} ? end - start : {GROUP};
       {self._ahead_of_rows()}
       {loads}
-      if (n == {GROUP}{across}) {{
+      if ({f"n == {GROUP}" if few else "1"}{across}) {{
         {names}
-        {each} {eight} {self._move("a{0}[0][t]", "v{0}_0")} }}
-      }} else if (n < {GROUP}) {{
-        {few}
-      }}
+        {f"if (n <= {GROUP // 2}) {each} {half} {moved} else" if not few else ""}
+        {each} {eight} {moved}
+      }}{f" else if (n < {GROUP}) {{ {few} }}" if few else ""}
       if (start + {GROUP} >= end) break;
       int level = 0;
       for (; turn >> level & 1; ++level) {{ {each} {joined} }}
@@ -1999,11 +2090,22 @@ def _size_of(kind: str) -> int:
 
 
 @functools.cache
-def _load_order(target: host_compiler.Target) -> list[ctypes.c_void_p | int | None]:
-    """The addresses of the functions that bring elements into order: of no reduction alone, and compiled once."""
-    text = native_source.section("prelude") + _section("offset") + _section("order")
-    library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
-    return [ctypes.cast(library[name], ctypes.c_void_p).value for name in ("xf_gather", "xf_fill", "xf_turn")]
+def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
+    """The functions that all reductions share: they bring elements into order, and plan calls."""
+    numbers = {
+        "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
+        "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
+        "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
+        "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
+        "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
+    }  # fmt: skip
+    defined = "".join(f"#define XF_{name} {value}\n" for name, value in numbers.items())
+    text = native_source.section("prelude") + _section("offset") + _section("order") + defined + _section("plan")
+    return host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class NativeReduction(native_engine.NativeKernel):
@@ -2026,34 +2128,73 @@ class NativeReduction(native_engine.NativeKernel):
 
     def takes(self, rows: int, count: int) -> bool:
         """Whether it computes ``rows`` results, each of ``count`` elements."""
-        return rows > 0 and count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
+        is_able = rows > 0 and count > 0 and len(self.sizes) <= _MOST_ARRAYS
+        return is_able and not (self.spec.chooses and count >= _MOST_NUMBERED)
 
     def write_text(self) -> str:
         """The C text, for any processor."""
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides, self.whole_counts = writer.sides, writer.whole_counts
-        self._is_short = isinstance(writer.values, _Extremum)
         return writer.text()
 
     def _build(self, target: host_compiler.Target) -> int | None:
         text = self.write_text()
-        # Extrema of floats, whose loops are short, lose a sixth of their speed where these are not unrolled.
-        flags = native_source.OPTIONS if self._is_short else native_engine.COMPACT_OPTIONS
-        library = host_compiler.load_c(text, flags=flags, target=target)
-        order = _load_order(target)
+        library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
+        shared = _load_shared(target)
+        order: list[ctypes.c_void_p | int | None] = [
+            _address(shared[name]) for name in ("xf_gather", "xf_fill", "xf_turn")
+        ]
         (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
+        self.plan = shared["xf_plan"]
+        self.plan.restype = None
+        self.layout_form = self._find_form()
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
         self.reduce.restype = self.join.restype = None
         self.reduce.argtypes = (number, number, number, number, pointer, pointer, pointer)
         self.join.argtypes = (pointer, pointer, pointer, pointer)
-        return ctypes.cast(self.reduce, pointer).value
+        return _address(self.reduce)
 
+    def bind(
+        self,
+        inputs: Sequence[DType],
+        outputs: Sequence[DType],
+        rank: int,
+        axes: tuple[int, ...],
+        *,
+        keepdims: bool,
+    ) -> Callable[[tuple[Any, ...]], Any] | None:
+        """A function that runs calls on NumPy arrays of these dtypes and a rank, whatever their layout, along axes.
 
-def _sort(axes: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
-    """Axes, each its extent and then its strides in the arrays, outermost in memory first."""
-    return sorted(axes, key=lambda axis: -(sum(map(abs, axis[1 : 1 + arrays])) or _IN_PLACE))
+        It gives ``NotImplemented`` where Python has to; so does None. Of small floats the kernel sees the bits.
+        """
+        spec = self.spec
+        if len(inputs) < spec.arguments:
+            return None
+        kept = tuple(axis for axis in range(rank) if axis not in axes)
+        of_result = tuple(-1 if axis in axes else axis for axis in range(rank)) if keepdims else kept
+        alone_ns = 2.0 * threads.THREAD_NS if most_threads() > 1 else math.inf
+        most = _MOST_NUMBERED - 1 if spec.chooses else _IN_PLACE
+        return _native.bind_fold(
+            _address(self.reduce), _address(self.plan), ctypes.addressof(native_engine._settings),
+            self.layout_form.tobytes(), self.per_element_ns, _PER_RESULT_NS, _WITH_LOCK_NS, alone_ns, most,
+            len(self.written.accumulators), rank, kept, axes, of_result, tuple(inputs), spec.firsts, tuple(outputs),
+            outputs[0].itemsize, np.ndarray, np._core.multiarray._ARRAY_API, self,  # type: ignore[attr-defined]
+        )  # fmt: skip
+
+    def _find_form(self) -> A:
+        """The numbers on which a plan depends, beside the layout: see `xf_plan`."""
+        whole, itemsize = self.whole_counts, self.written.accumulators[0].itemsize
+        numbers = [
+            len(self.sizes),
+            self.is_free,
+            self.is_idempotent,
+            self.most_few,
+            self.tile,
+            _LEAST_SIDE * self.sides,
+        ]
+        return np.array([*numbers, whole.start, whole.stop, itemsize, self.is_split, *self.sizes], np.int64)
 
 
 _IDEMPOTENT = frozenset({"min", "max", "and", "or"})
@@ -2065,11 +2206,6 @@ def _takes_count(spec: ReductionSpec) -> bool:
     follows = len(spec.accumulators)
     ends = any(node.op == "load" and node.attr == follows for node in spec.post.nodes)
     return ends or any(node.op == "size" for node in spec.map_program.nodes)
-
-
-def _stride(axis: tuple[int, ...]) -> int:
-    """The stride of an axis in the first array that it moves through; more than any other's if there is none."""
-    return abs(next(filter(None, axis[1:]), _IN_PLACE))
 
 
 class NativeReductionPlan:
@@ -2084,79 +2220,22 @@ class NativeReductionPlan:
     def __init__(self, kernel: NativeReduction, kept: CallLayout, reduced: CallLayout) -> None:
         self.kernel = kernel
         spec = kernel.written
-        sizes = kernel.sizes
-        if kernel.is_split:
-            kept = CallLayout((*kept.shape, 2), tuple((*strides, sizes[0]) for strides in kept.strides))
-        self._rows = kept.size
-        arrays = len(kept.strides)
-        places = [math.prod(kept.shape[axis + 1 :]) for axis in range(len(kept.shape))]
-        keeps = merge_axes(_sort(list(zip(kept.shape, *kept.strides, places, strict=True)), arrays))
-        along = list(zip(reduced.shape, *reduced.strides, strict=True))
-        if kernel.is_free:
-            along = _sort(along, arrays)
-            if kernel.is_idempotent:
-                along = [axis for axis in along if any(axis[1 : 1 + arrays])]
-        along = merge_axes(along) or [(1, *[0] * arrays)]
-        keeps = keeps or [(1, *[0] * (1 + arrays))]
-        self._count = math.prod(axis[0] for axis in along)
-        inner, wide = keeps[-1][0], 1
-        nearest = min(map(_stride, along))
-        is_few = inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes)
-        is_few = is_few and _stride(keeps[-1][:-1]) * inner <= nearest
-        is_group = is_few and nearest == inner * sizes[0] and self._count >= 2 * GROUP
-        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY and not is_group:
-            wide = min(keeps[-2][0], kernel.tile // inner)
-        side = inner * wide
-        is_nearer = nearest <= _stride(keeps[-1][:-1])
-        is_short = is_nearer and self._count <= (_SHORT_ROW if inner >= 2 * GROUP else GROUP) and side >= 2 * GROUP
-        is_short = is_short and not (
-            self._count in kernel.whole_counts and len(along) == 1 and along[0][1 : 1 + arrays] == tuple(sizes)
+        ranks = len(kept.shape), len(reduced.shape)
+        axes = [np.array([*zip(each.shape, *each.strides, strict=True)], np.int64) for each in (kept, reduced)]
+        geometry, found = (
+            np.empty(_HEAD + (3 + 2 * len(kernel.sizes)) * (sum(ranks) + 4), np.int64),
+            np.empty(6, np.int64),
         )
-        self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
-        self._tile = side if wide > 1 else kernel.tile
-        words = 1
-        if is_few and wide == 1 and (inner < GROUP or self._count > _MANY):
-            self._along, self._tile = _NARROW, inner
-            if all(size * inner <= _WORD_NBYTES and size * inner & size * inner - 1 == 0 for size in sizes):
-                words, sizes = inner, [size * inner for size in sizes]
-            else:
-                along = merge_axes([*along, (inner, *sizes)])
-        self._slab, self._room_nbytes = (0, CHUNK, 1), 0
-        self._find_slab(along, sizes, words)
-        axis, _, inside = self._slab
-        if self._along == _ROWS and kernel.sides and axis < len(along) - 1 and inside >= _LEAST_SIDE:
-            nbytes = (self._count // GROUP + 2 * CHUNK) * np.dtype(spec.accumulators[0]).itemsize
-            if along[axis][0] >= 4 * GROUP and along[axis][1 : 1 + arrays] == tuple(sizes) and nbytes <= _MOST_ROOM:
-                self._along, self._room_nbytes = _SIDE_BY_SIDE, max(self._room_nbytes, nbytes)
-        if self._along == _COLUMNS:
-            rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
-            self._slab = 0, min(max(2 * GROUP, rows), kernel.tile), 1
-        strides = [axis[1 + n] for n in range(arrays) for axes in (keeps, along) for axis in axes]
-        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide, words]
-        extents = [axis[0] for axis in keeps] + [axis[-1] for axis in keeps] + [axis[0] for axis in along]
-        self._geometry = [*numbers, *extents, *strides]
+        given: tuple[A, ...] = (kernel.layout_form, *axes, geometry, found)
+        form, *addresses = (ctypes.c_void_p(each.ctypes.data) for each in given)
+        kernel.plan(form, *map(ctypes.c_longlong, ranks), *addresses)
+        self._rows, self._count, self._along, self._tile, self._room_nbytes, size = found.tolist()
+        self._geometry = geometry[:size].tolist()
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
         self._accumulators = spec.accumulators
-        self._work_ns = self._rows * (
-            self._count * kernel.per_element_ns + _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
-        )
+        per_result_ns = _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
+        self._work_ns = self._rows * (self._count * kernel.per_element_ns + per_result_ns)
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
-
-    def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int], words: int) -> None:
-        """Choose the axis along which elements are read, how many of its steps at a time, and what is inside each."""
-        last = len(along) - 1
-        inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
-        axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
-        if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
-            self._slab, self._room_nbytes = (axis, CHUNK // words, 0), 0
-            return
-        steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // words // inside[axis]), 0
-        if axis < last and steps < min(along[axis][0], 2 * GROUP):
-            steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
-            nbytes = steps * inside[axis] * sum(sizes) + _LINE_NBYTES * len(sizes)
-            if nbytes > _MOST_ROOM:
-                axis, steps, nbytes = last, CHUNK // words, 0
-        self._slab, self._room_nbytes = (axis, steps, inside[axis]), nbytes if self._along else 0
 
     def _divide(self, most: int) -> tuple[Any, int, int, int]:
         """The geometry, the rows of a piece, the parts of a row, and how many threads to wake, of at most ``most``."""
@@ -2177,39 +2256,6 @@ class NativeReductionPlan:
             numbers[4:6] = [length, parts]
             self._divided = most, (ctypes.c_longlong * len(numbers))(*numbers), rows, parts, helpers
         return self._divided[1:]
-
-    def bind(
-        self,
-        arrays: Sequence[tuple[Any, bytes]],
-        results: Sequence[Any],
-        result_shape: tuple[int, ...],
-        order: tuple[int, ...] | None,
-    ) -> Callable[[tuple[Any, ...]], Any] | None:
-        """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to.
-
-        Its results are of the dtypes ``results``; where one of either is a small float, the kernel sees its bits. They
-        have the axes in this ``order`` in memory, the outermost first; None is C order.
-        """
-        spec = self.kernel.spec
-        geometry, _, parts, helpers = self._divide(most_threads())
-        if parts > 1 or helpers or len(arrays) < spec.arguments:
-            return None
-        address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
-        settings = ctypes.addressof(native_engine._settings)
-        extents, strides = struct.pack(f"{len(result_shape)}n", *result_shape), b""
-        if order is not None:
-            if spec.outputs > 1:
-                return None
-            step, found = results[0].itemsize, dict.fromkeys(range(len(order)), 0)
-            for axis in reversed(order):
-                found[axis], step = step, step * result_shape[axis]
-            strides = struct.pack(f"{len(order)}n", *found.values())
-        keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
-        return _native.bind_fold(
-            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, len(self._accumulators),
-            self._room_nbytes, tuple(arrays), spec.firsts,
-            tuple(results), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
-        )  # fmt: skip
 
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:
         """The addresses of the memory for parts and of a thread's own, and that memory."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
@@ -306,10 +305,6 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
 A = np.ndarray[Any, Any]
 
 
-def _layout_bytes(info: ArrayInfo) -> bytes:
-    return struct.pack(f"{2 * len(info.shape)}n", *info.shape, *info.strides)
-
-
 class HostReductionCall(ReductionCall):
     """A call on host memory, or through a backend's own engine.
 
@@ -342,7 +337,7 @@ class HostReductionCall(ReductionCall):
         self._native = native if is_able else None
         self._plan: NativeReductionPlan | None = None
         self.direct: Callable[[tuple[Any, ...]], Any] | None = None
-        """Runs plain calls on arrays of the same layouts, once it is there."""
+        """Runs plain calls on arrays of the same dtypes and rank, once it is there."""
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce."""
@@ -388,8 +383,7 @@ class HostReductionCall(ReductionCall):
                 kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
                 self._plan = NativeReductionPlan(native, kept, reduced)
                 if self._engine is None and self.backend.name == "numpy":
-                    inputs = [(info.dtype, _layout_bytes(info)) for _, info in sorted(self.infos.items())]
-                    self.direct = self._plan.bind(inputs, self._output_dtypes, self.result_shape, self.order)
+                    self.direct = self._bind(native)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
@@ -398,6 +392,15 @@ class HostReductionCall(ReductionCall):
         scalars = frozenset(number for number, _ in self._scalar_params)
         operands = [each if number in scalars else self._operand(number, each) for number, each in enumerate(given)]
         self._numpy.run(operands, [each.reshape(rows) for each in targets])
+
+    def _bind(self, native: NativeReduction) -> Callable[[tuple[Any, ...]], Any] | None:
+        """A function for calls of arrays that need no broadcasting, of any layout."""
+        infos = [self.infos[number] for number in sorted(self.infos)]
+        if any(info.shape != self.shape for info in infos):
+            return None
+        keepdims = len(self.result_shape) == len(self.shape)
+        dtypes = [info.dtype for info in infos]
+        return native.bind(dtypes, self._output_dtypes, len(self.shape), self.axes, keepdims=keepdims)
 
     def _operand(self, number: int, array: A) -> A:
         """The array of an input in shape (rows, count)."""

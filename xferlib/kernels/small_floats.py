@@ -115,13 +115,13 @@ def saturate(b: Builder, x: Node, dtype: DType) -> Node:
     return b.cast(b.saturate(x, dtype), dtype)
 
 
-def is_bfloat16(x: Node) -> bool:
-    """Whether a float32 is made of the bits of a bfloat16, in a program of `store_bits`."""
+def find_bfloat16_bits(x: Node) -> Node | None:
+    """The bits of the bfloat16 of which a float32 is made, in a program of `store_bits`; None of any other."""
     if x.op != "bitcast" or x.dtype != FLOAT32 or x.args[0].op != "shl":
-        return False
+        return None
     code, count = x.args[0].args
     is_half = code.op == "cast" and code.args[0].dtype == UINT16
-    return is_half and count.op == "const" and int(count.attr) == 16
+    return code.args[0] if is_half and count.op == "const" and int(count.attr) == 16 else None
 
 
 def _round_to_odd(b: Builder, x: Node) -> Node:
@@ -159,9 +159,9 @@ def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
     form = small_float(dtype)
     assert form is not None
     if form.bias == _BIAS:
-        if x.op in _OF_SIGNS and is_bfloat16(x.args[0]):
+        code = find_bfloat16_bits(x.args[0]) if x.op in _OF_SIGNS else None
+        if code is not None:
             op, mask = _OF_SIGNS[x.op]
-            code = x.args[0].args[0].args[0].args[0]
             return b.op(op, code, b.const(mask, UINT16))
         return b.emit("narrow", UINT16, (_round_to_odd(b, x),))
     return b.cast(narrow(b, _round_to_odd(b, x), form), storage(dtype))
@@ -212,13 +212,38 @@ def _rebuild(program: Program) -> Program:
     b = Builder([replace(param, dtype=storage(param.dtype)) for param in program.params], math=program.math)
     made: dict[int, Node] = {}
     for node in program.nodes:
-        made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args])
+        tested = _find_tested(node)
+        if tested is None:
+            made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args])
+        else:
+            made[id(node)] = _test_bits(b, made[id(tested)], tested.dtype)
     stores = []
     for each in program.stores:
         value, index, mask = (each.value, each.index, each.mask)
         store = replace(each, value=made[id(value)], index=index and made[id(index)], mask=mask and made[id(mask)])
         stores.append(store)
     return b.program(stores, [made[id(node)] for node in program.effects])
+
+
+def _find_tested(node: Node) -> Node | None:
+    """The small float that is compared with zero."""
+    if node.op != "ne":
+        return None
+    value, zero = node.args
+    zero = zero.args[0] if zero.op == "cast" else zero
+    if zero.op != "const" or zero.attr != 0:
+        return None
+    is_small = value.op == "cast" and small_float(value.args[0].dtype) is not None
+    return value.args[0] if is_small else None
+
+
+def _test_bits(b: Builder, bits: Node, dtype: DType) -> Node:
+    """Whether a small float is not zero: its bits but for the sign, without conversion."""
+    form = small_float(dtype)
+    assert form is not None
+    if not form.is_unsigned_zero:
+        bits = b.op("and", bits, b.const((1 << 8 * form.itemsize - 1) - 1, bits.dtype))
+    return b.op("ne", bits, b.const(0, bits.dtype))
 
 
 def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
