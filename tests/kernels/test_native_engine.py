@@ -282,6 +282,21 @@ def test_indexed_arrays_and_their_errors() -> None:
     compare(cases)
 
 
+def test_reads_of_elements_that_are_computed_one_by_one() -> None:
+    """Counts, and a loop that an element of an array ends: without forms for blocks of elements."""
+    k, u = np.arange(200, dtype=np.int32) * 7 % 19, np.arange(200.0)
+    count = elementwise("raw int32 k", "raw int64 y", "atomicAdd(&y[k[i]], 1)")
+    rows = elementwise(
+        "raw int32 k, raw float64 u, int32 n", "float64 o",
+        "o = u[k[i]]; for (int j = 0; j < n; ++j) { if (u[j] > o) break; o += u[k[j]]; }",
+    )  # fmt: skip
+    of_rows = program_of(rows, "int32", "float64", "int32", "float64")
+    compare([
+        (program_of(count, "int32", "int64"), k.shape, [k, np.zeros(19, np.int64)], "counts"),
+        (of_rows, k.shape, [k, u, np.array(20, np.int32), np.zeros(200)], "rows"),
+    ])  # fmt: skip
+
+
 _NEIGHBOURS = (
     "i", "i - 1", "i + 1", "i - w", "i + w", "w + i", "i - w - 1", "i + (w + 1)", "i / w * w + i % w", "i + w - i % w",
     "r * w + c", "(r + 1) * w + c - 1", "r * w + w - 1 - c", "i - w * h / 2",

@@ -377,7 +377,7 @@ class _NativeWriter:
 
     def _reads_neighbours(self) -> bool:
         gathers = [node for node in self.program.nodes if node.op == "gather"]
-        return bool(gathers) and all(self.steps[id(node.args[0])] in (1, -1) for node in gathers)
+        return bool(self.steps and gathers) and all(self.steps[id(node.args[0])] in (1, -1) for node in gathers)
 
     def _list_late_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""

@@ -119,12 +119,13 @@ def _select_cells(array: SimArray, keys: Indices) -> model.Cells:
     base = array.offset
 
     def find() -> model.Offsets:
-        offsets = np.full((), base, np.int64)
-        for axis in range(axes):
-            along = np.arange(shape[axis], dtype=np.int64) * strides[axis]
-            line = along.reshape(-1, *[1] * (axes - axis - 1))
-            offsets = offsets + np.broadcast_to(line, shape[:axes])[keys]
-        return np.asarray(offsets).reshape(-1)
+        offsets: Any = base
+        indices = [one for each in keys for one in (each.nonzero() if each.dtype == np.bool_ else (each,))]
+        for index, extent, stride in zip(indices, shape, strides, strict=False):
+            offsets = offsets + index.astype(np.int64, copy=False) % extent * stride
+        for axis in range(rest, axes):
+            offsets = np.add.outer(offsets, np.arange(shape[axis]) * strides[axis])
+        return np.asarray(offsets, np.int64).reshape(-1)
 
     return model.Cells(run, find)
 

@@ -754,6 +754,10 @@ class Cells:
             self._find = None  # with the index arrays that it holds
         return self._starts
 
+    def list_offsets(self) -> Offsets:
+        """The cells' offsets in the block, in any order, some of them perhaps more than once: at no cost of sorting."""
+        return self._find() if self._find is not None else self.starts
+
 
 class ByteFlags(Cells):
     """Any bytes of the span, as a run of a kernel finds them: equal if they are the same bytes.
@@ -1000,7 +1004,7 @@ class CellLog:
         return len(self._starts)
 
     def add(self, accesses: list[tuple[Offsets, Action]]) -> None:
-        """Add later accesses, in their order."""
+        """Add later accesses, in their order: the cells of each in any order, and as often as they come."""
         ticks = [np.full(len(starts), action.tick, np.int64) for starts, action in accesses]
         self._actions.update((action.tick, action) for _, action in accesses)
         starts = np.concatenate([self._starts, *(starts for starts, _ in accesses)])[::-1]
@@ -1075,7 +1079,7 @@ class Accesses:
         for region, action in [*self.regions.items()]:
             form, is_write = region[2:]
             if isinstance(form, Cells):
-                additions.setdefault((form.run, is_write), []).append((form.starts, action))
+                additions.setdefault((form.run, is_write), []).append((form.list_offsets(), action))
                 del self.regions[region]
         for key, accesses in additions.items():
             self.logs.setdefault(key, CellLog(key[0])).add(accesses)

@@ -7,6 +7,8 @@
 
 #include "compute.h"
 
+#include "../staging/plain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,24 +133,37 @@ typedef int64_t i64x8 __attribute__((vector_size(64)));
 typedef struct {
     Py_ssize_t nbytes;
     void (*fill)(char *v, Py_ssize_t n); /* with what changes nothing */
-    void (*first)(const char *x, char *out, Py_ssize_t n, char *kept);
-    void (*begin)(const char *x, char *out); /* where that is none for the first vector, or NULL */
-    void (*chain)(char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun);
+    void (*begin)(char *v);              /* the distances within the first vector, where `fill` does not do for it, or NULL */
+    void (*first)(const char *x, char *v, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun, const char *begin);
+    void (*chain)(char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun);
+    void (*move)(char *strip, char *out, Py_ssize_t rows, int is_back);
 } by_distance;
 
 enum {
     BLOCK = 256, TILE = 8 * BLOCK, /* vectors that stay in the first cache, and in the second one, with what their chains keep */
-    FIRST_KEPT = 4, KEPT = 15,     /* vectors that are kept by `first`, and by a chain of four distances */
-    COLUMNS = 8,                   /* vectors of each tile that are done together: a few lines, as memory is fast by */
+    PITCH = BLOCK + 1,             /* from block to block: a load waits for a store before it to the same place of another page */
+    FIRST_KEPT = 4, KEPT = 15,     /* vectors that are kept by distances within one, and by a chain of four distances */
+    TILE_KEPT = 7,                 /* by a chain of the three distances of blocks in a tile */
+    COLUMNS = 16,                  /* vectors of each tile that are done together: a few lines, as memory is fast by */
+    STRIP = COLUMNS + 1,           /* from tile to tile of them: as PITCH */
+    CACHED = 64,                   /* tiles that the last cache may have kept for their columns */
     LINE_NBYTES = 64,
 };
 
-/* Up to four distances d, 2d, 4d and 8d in one pass, from the first vector on, in place: what each step needs of the steps before
-   it is kept, in `kept` for the next block too, and a chain of vectors d apart never meets another. Before the first element
+/* Up to four distances d, 2d, 4d and 8d in one pass, from the first vector on: what each step needs of the steps before it is
+   kept, in `kept` for the next block too, and a chain of vectors d apart never meets another. Before the first element
    stands one that changes nothing, or there is nothing where EXISTS says so. */
-#define CHAIN_STEP(COMBINE, EXISTS, K)                                   \
+#define CHAIN_STEP(COMBINE, BEHIND, LANES, EXISTS, K)                    \
     {                                                                    \
-        const V x = v[i];                                                \
+        V x = from[i];                                                   \
+        if (is_first) {                                                  \
+            FIRST_STEP(COMBINE, BEHIND, LANES, 1, 0)                     \
+            FIRST_STEP(COMBINE, BEHIND, LANES, 2, 1)                     \
+            FIRST_STEP(COMBINE, BEHIND, LANES, 4, 2)                     \
+            FIRST_STEP(COMBINE, BEHIND, LANES, 8, 3)                     \
+            if ((K) == 0 && begin && !i)                                 \
+                x = *begin;                                              \
+        }                                                                \
         const V a = EXISTS(q + K, 1, COMBINE(last, x), x);               \
         const V b = EXISTS(q + K, 2, COMBINE(two[(K) & 1], a), a);       \
         const V c = EXISTS(q + K, 4, COMBINE(four[(K) & 3], b), b);      \
@@ -169,9 +184,9 @@ enum {
 /* A distance of K elements, where that is less than a vector and no part of a complex number. */
 #define FIRST_STEP(COMBINE, BEHIND, LANES, K, AT)                        \
     if ((K) >= (LANES) && (K) < WIDTH) {                                 \
-        const V before = BEHIND(K, last[AT], y);                         \
-        last[AT] = y;                                                    \
-        y = COMBINE(before, y);                                          \
+        const V behind = BEHIND(K, before[AT], x);                       \
+        before[AT] = x;                                                  \
+        x = COMBINE(behind, x);                                          \
     }
 
 /* NAME: sums or products by COMBINE, in vectors VECTOR of elements T, of which a number has LANES. */
@@ -181,43 +196,33 @@ enum {
         for (Py_ssize_t i = 0; i < n * (Py_ssize_t)(sizeof(VECTOR) / sizeof(T)); ++i)                                     \
             ((T *)(void *)v)[i] = NEUTRAL;                                                                                \
     }                                                                                                                     \
-    INLINED void NAME##_first_body(const char *x, char *out, Py_ssize_t n, char *kept)                                    \
+    INLINED void NAME##_chain_of(const VECTOR *from, VECTOR *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, \
+                                 VECTOR *kept, Py_ssize_t begun, const VECTOR *begin, const int most, const int is_first) \
     {                                                                                                                     \
         typedef VECTOR V;                                                                                                 \
         enum { WIDTH = sizeof(V) / sizeof(T) };                                                                           \
-        V last[FIRST_KEPT];                                                                                               \
-        memcpy(last, kept, sizeof last);                                                                                  \
-        for (Py_ssize_t i = 0; i < n; ++i) {                                                                              \
-            V y = ((const V *)(const void *)x)[i];                                                                        \
-            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 1, 0)                                                             \
-            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 2, 1)                                                             \
-            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 4, 2)                                                             \
-            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 8, 3)                                                             \
-            ((V *)(void *)out)[i] = y;                                                                                    \
+        V none[KEPT], before[FIRST_KEPT];                                                                                 \
+        if (!kept) {                                                                                                      \
+            memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                     \
+            NAME##_fill_body((char *)none, KEPT);                                                                         \
         }                                                                                                                 \
-        memcpy(kept, last, sizeof last);                                                                                  \
-    }                                                                                                                     \
-    INLINED void NAME##_chain_of(VECTOR *v, Py_ssize_t d, Py_ssize_t n, int levels, VECTOR *kept, Py_ssize_t begun, const int most) \
-    {                                                                                                                     \
-        typedef VECTOR V;                                                                                                 \
-        V none[KEPT];                                                                                                     \
-        memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                         \
-        NAME##_fill_body((char *)none, KEPT);                                                                             \
-        for (Py_ssize_t r = 0; r < d && r < n; ++r) {                                                                     \
-            V *own = kept ? kept + ((1 << most) - 1) * r : none;                                                          \
+        if (is_first)                                                                                                     \
+            memcpy(before, kept, sizeof before);                                                                          \
+        for (Py_ssize_t r = 0; r < chains && r < n; ++r) {                                                                \
+            V *own = kept ? kept + (is_first ? FIRST_KEPT : 0) + ((1 << most) - 1) * r : none;                            \
             V last = own[0], two[2] = {own[1], own[2]}, four[4] = {own[3], own[4], own[5], own[6]}, eight[8];             \
             Py_ssize_t i = r;                                                                                             \
             for (int k = 0; k < 8 && most == 4; ++k)                                                                      \
                 eight[k] = own[7 + k];                                                                                    \
             for (Py_ssize_t q = begun / d;; q += 8) {                                                                     \
-                CHAIN_STEP(COMBINE, EXISTS, 0)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 1)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 2)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 3)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 4)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 5)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 6)                                                                            \
-                CHAIN_STEP(COMBINE, EXISTS, 7)                                                                            \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 0)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 1)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 2)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 3)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 4)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 5)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 6)                                                    \
+                CHAIN_STEP(COMBINE, BEHIND_##VECTOR, LANES, EXISTS, 7)                                                    \
             }                                                                                                             \
             if (kept) {                                                                                                   \
                 own[0] = last, own[1] = two[0], own[2] = two[1];                                                          \
@@ -226,28 +231,51 @@ enum {
                     own[7 + k] = eight[k];                                                                                \
             }                                                                                                             \
         }                                                                                                                 \
+        if (is_first)                                                                                                     \
+            memcpy(kept, before, sizeof before);                                                                          \
     }                                                                                                                     \
-    INLINED void NAME##_chain_body(char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun)         \
+    INLINED void NAME##_first_body(const char *x, char *v, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun, const char *begin) \
     {                                                                                                                     \
+        const VECTOR *from = (const VECTOR *)(const void *)x, *one = (const VECTOR *)(const void *)begin;                 \
+        VECTOR *to = (VECTOR *)(void *)v, *own = (VECTOR *)(void *)kept;                                                  \
         if (levels == 4)                                                                                                  \
-            NAME##_chain_of((VECTOR *)(void *)v, d, n, 4, (VECTOR *)(void *)kept, begun, 4);                              \
+            NAME##_chain_of(from, to, 1, 1, n, 4, own, begun, one, 4, 1);                                                 \
         else                                                                                                              \
-            NAME##_chain_of((VECTOR *)(void *)v, d, n, levels, (VECTOR *)(void *)kept, begun, 3);                         \
+            NAME##_chain_of(from, to, 1, 1, n, levels, own, begun, one, 3, 1);                                            \
+    }                                                                                                                     \
+    INLINED void NAME##_chain_body(char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun) \
+    {                                                                                                                     \
+        VECTOR *to = (VECTOR *)(void *)v, *own = (VECTOR *)(void *)kept;                                                  \
+        if (levels == 4)                                                                                                  \
+            NAME##_chain_of(to, to, d, chains, n, 4, own, begun, NULL, 4, 0);                                             \
+        else                                                                                                              \
+            NAME##_chain_of(to, to, d, chains, n, levels, own, begun, NULL, 3, 0);                                        \
+    }                                                                                                                     \
+    INLINED void NAME##_move_body(char *strip, char *out, Py_ssize_t rows, int is_back)                                   \
+    {                                                                                                                     \
+        VECTOR *one = (VECTOR *)(void *)strip, *two = (VECTOR *)(void *)out;                                              \
+        for (Py_ssize_t q = 0; q < rows; ++q, one += STRIP, two += TILE) {                                                \
+            for (Py_ssize_t c = 0; c < COLUMNS && !is_back; ++c)                                                          \
+                __builtin_prefetch(two + COLUMNS + c, 1, 2); /* of the next ones */                                       \
+            for (Py_ssize_t c = 0; c < COLUMNS; ++c)                                                                      \
+                *(is_back ? &two[c] : &one[c]) = *(is_back ? &one[c] : &two[c]);                                          \
+        }                                                                                                                 \
     }
 #define OF_FILL (char *v, Py_ssize_t n), (v, n)
-#define OF_FIRST (const char *x, char *out, Py_ssize_t n, char *kept), (x, out, n, kept)
-#define OF_CHAIN (char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun), (v, d, n, levels, kept, begun)
+#define OF_FIRST                                                                                                          \
+    (const char *x, char *v, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun, const char *begin), (x, v, n, levels, kept, begun, begin)
+#define OF_CHAIN                                                                                                          \
+    (char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun), (v, d, chains, n, levels, kept, begun)
+#define OF_MOVE (char *strip, char *out, Py_ssize_t rows, int is_back), (strip, out, rows, is_back)
 #define WITH(MACRO, ...) MACRO(__VA_ARGS__)
-#define NARROW(NAME, VECTOR, BEGIN)                                                                                       \
-    WITH(FOR_VECTORS, NAME##_fill, OF_FILL)                                                                               \
-    WITH(FOR_VECTORS, NAME##_first, OF_FIRST)                                                                             \
-    WITH(FOR_VECTORS, NAME##_chain, OF_CHAIN)                                                                             \
-    static const by_distance NAME##_vectors = {sizeof(VECTOR), NAME##_fill, NAME##_first, BEGIN, NAME##_chain};
-#define WIDE(NAME, VECTOR)                                                                                                \
-    WITH(WITH_WIDE_VECTORS, NAME##_fill, OF_FILL)                                                                         \
-    WITH(WITH_WIDE_VECTORS, NAME##_first, OF_FIRST)                                                                       \
-    WITH(WITH_WIDE_VECTORS, NAME##_chain, OF_CHAIN)                                                                       \
-    static const by_distance NAME##_vectors = {sizeof(VECTOR), NAME##_fill, NAME##_first, NULL, NAME##_chain};
+#define EACH(MACRO, NAME, VECTOR, BEGIN)                                                                                  \
+    WITH(MACRO, NAME##_fill, OF_FILL)                                                                                     \
+    WITH(MACRO, NAME##_first, OF_FIRST)                                                                                   \
+    WITH(MACRO, NAME##_chain, OF_CHAIN)                                                                                   \
+    WITH(MACRO, NAME##_move, OF_MOVE)                                                                                     \
+    static const by_distance NAME##_vectors = {sizeof(VECTOR), NAME##_fill, BEGIN, NAME##_first, NAME##_chain, NAME##_move};
+#define NARROW(NAME, VECTOR, BEGIN) EACH(FOR_VECTORS, NAME, VECTOR, BEGIN)
+#define WIDE(NAME, VECTOR) EACH(WITH_WIDE_VECTORS, NAME, VECTOR, NULL)
 
 /* How many distances d, 2d ... are below a length: at most 4. */
 static int levels_below(Py_ssize_t d, Py_ssize_t length)
@@ -263,61 +291,46 @@ static Py_ssize_t shorter(Py_ssize_t a, Py_ssize_t b)
     return a < b ? a : b;
 }
 
-/* All distances below a tile, for its vectors from `at` on of a row of `count`; `kept` has what each pass keeps. */
+/* All distances below a tile, for its vectors from `at` on of a row of `count`, to blocks that lie PITCH apart; `kept` has what
+   each pass keeps. */
 static void scan_tile(const by_distance *o, const char *x, char *v, Py_ssize_t at, Py_ssize_t count, Py_ssize_t nbytes, char *kept)
 {
     const Py_ssize_t size = o->nbytes, n = shorter(TILE, count - at);
-    char *const states = kept + FIRST_KEPT * size, begin[LINE_NBYTES] = {0};
-    if (!at)
+    char *const states = kept + (FIRST_KEPT + KEPT) * size;
+    _Alignas(LINE_NBYTES) char begin[LINE_NBYTES] = {0};
+    const int has_begin = !at && o->begin;
+    if (has_begin) {
         memcpy(begin, x, (size_t)shorter(size, nbytes));
+        o->begin(begin);
+    }
     for (Py_ssize_t b = 0; b < n; b += BLOCK) {
-        const Py_ssize_t m = shorter(BLOCK, n - b), whole = shorter(m, (nbytes - (at + b) * size) / size);
-        char *block = v + b * size, *state = count > BLOCK ? states : NULL;
-        o->first(x + b * size, block, whole, kept);
-        if (whole < m) {
-            memset(block + whole * size, 0, (size_t)size);
-            memcpy(block + whole * size, x + (b + whole) * size, (size_t)(nbytes - (at + b + whole) * size));
-            o->first(block + whole * size, block + whole * size, 1, kept);
+        const Py_ssize_t m = shorter(BLOCK, n - b), left = nbytes - (at + b) * size;
+        const char *from = x + b * size;
+        char *block = v + b / BLOCK * PITCH * size;
+        if (left < m * size) { /* the last vector is read as a whole */
+            memset(block + (m - 1) * size, 0, (size_t)size);
+            from = memcpy(block, from, (size_t)left);
         }
-        if (!(at + b) && o->begin)
-            o->begin(begin, block);
-        for (Py_ssize_t d = 1; d < BLOCK && d < count; d *= 16) {
-            o->chain(block, d, m, levels_below(d, count), state, at + b);
-            state = state ? state + KEPT * d * size : NULL;
-        }
+        o->first(from, block, m, levels_below(1, count), kept, at + b, has_begin && !b ? begin : NULL);
+        if (count > 16)
+            o->chain(block, 16, 16, m, levels_below(16, count), count > BLOCK ? states : NULL, at + b);
     }
     if (count > BLOCK)
-        o->chain(v, BLOCK, n, levels_below(BLOCK, shorter(count, TILE)), count > TILE ? states + KEPT * 17 * size : NULL, at);
+        o->chain(v, PITCH, BLOCK, n / BLOCK * PITCH + n % BLOCK, levels_below(BLOCK, shorter(count, TILE)),
+                 count > TILE ? states + KEPT * 16 * size : NULL, at / BLOCK * PITCH);
 }
 
-/* The vectors of COLUMNS at `at` in each of `rows` tiles, each column by itself in `strip`, there or back. */
-INLINED void move_columns(char *strip, char *out, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t nbytes, int is_back, const Py_ssize_t size)
+/* The vectors of COLUMNS of all tiles, `strip` to `out` or back; the last tile has `left` bytes from them on. */
+static void move_columns(const by_distance *o, char *strip, char *out, Py_ssize_t rows, Py_ssize_t left, int is_back)
 {
-    for (Py_ssize_t q = 0; q < rows; ++q)
-        for (Py_ssize_t c = 0; c < COLUMNS; ++c) {
-            const Py_ssize_t from = (q * TILE + at + c) * size, left = nbytes - from;
-            char *one = strip + (c * rows + q) * size;
-            if (left >= size) {
-                if (is_back)
-                    memcpy(out + from, one, (size_t)size);
-                else
-                    memcpy(one, out + from, (size_t)size);
-            } else if (left > 0)
-                memcpy(is_back ? out + from : one, is_back ? one : out + from, (size_t)left);
-        }
-}
-
-static void scan_columns(const by_distance *o, char *strip, char *out, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t nbytes)
-{
-    for (int is_back = 0; is_back < 2; ++is_back) {
-        if (o->nbytes == 64)
-            move_columns(strip, out, at, rows, nbytes, is_back, 64);
-        else
-            move_columns(strip, out, at, rows, nbytes, is_back, 32);
-        for (Py_ssize_t c = 0; c < COLUMNS && !is_back; ++c)
-            for (Py_ssize_t d = 1; d < rows; d *= 16)
-                o->chain(strip + c * rows * o->nbytes, d, rows, levels_below(d, rows), NULL, 0);
-    }
+    char run[COLUMNS * LINE_NBYTES] = {0}, *last = out + (rows - 1) * TILE * o->nbytes;
+    const size_t nbytes = left > 0 ? (size_t)shorter(left, COLUMNS * o->nbytes) : 0;
+    o->move(strip, out, rows - 1, is_back);
+    if (!is_back && nbytes)
+        memcpy(run, last, nbytes);
+    o->move(strip + (rows - 1) * STRIP * o->nbytes, run, 1, is_back);
+    if (is_back && nbytes)
+        memcpy(last, run, nbytes);
 }
 
 /* All distances: those within a tile tile by tile, and the others, in which vectors at one place of all tiles meet no others, a few
@@ -325,8 +338,9 @@ static void scan_columns(const by_distance *o, char *strip, char *out, Py_ssize_
 static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_ssize_t nbytes)
 {
     const Py_ssize_t size = o->nbytes, count = (nbytes + size - 1) / size, rows = (count + TILE - 1) / TILE;
-    const Py_ssize_t kept = FIRST_KEPT + KEPT * (count > TILE ? 17 + BLOCK : count > BLOCK ? 17 : 0);
-    const Py_ssize_t tile = shorter(count, TILE), longest = rows > 1 && rows * COLUMNS > tile ? rows * COLUMNS : tile;
+    const Py_ssize_t kept = FIRST_KEPT + KEPT * (count > BLOCK ? 17 : 1) + (count > TILE ? TILE_KEPT * BLOCK : 0);
+    const Py_ssize_t part = shorter(count, TILE), tile = part / BLOCK * PITCH + part % BLOCK, longest = rows * STRIP > tile ? rows * STRIP : tile;
+    void (*const copy)(char *restrict, const char *restrict, size_t) = rows > CACHED ? stream_plain : copy_plain;
     char *room = malloc((size_t)((kept + longest) * size + LINE_NBYTES)), *states, *v;
     if (!room)
         return 0;
@@ -335,26 +349,34 @@ static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_s
     o->fill(states, kept);
     for (Py_ssize_t at = 0; at < count; at += TILE) {
         scan_tile(o, x + at * size, v, at, count, nbytes, states);
-        memcpy(out + at * size, v, (size_t)shorter(TILE * size, nbytes - at * size));
+        for (Py_ssize_t b = at; b < count && b < at + TILE; b += BLOCK)
+            copy(out + b * size, v + (b - at) / BLOCK * PITCH * size, (size_t)shorter(BLOCK * size, nbytes - b * size));
     }
-    for (Py_ssize_t at = 0; at < TILE && rows > 1; at += COLUMNS)
-        scan_columns(o, v, out, at, rows, nbytes);
+    for (Py_ssize_t q = 0; q < rows && rows > 1; ++q) /* the columns between */
+        o->fill(v + (q * STRIP + COLUMNS) * size, 1);
+    for (Py_ssize_t at = 0; at < TILE && rows > 1; at += COLUMNS) {
+        const Py_ssize_t left = nbytes - ((rows - 1) * TILE + at) * size;
+        move_columns(o, v, out + at * size, rows, left, 0);
+        for (Py_ssize_t d = 1; d < rows; d *= 16)
+            o->chain(v, d * STRIP, d * STRIP, rows * STRIP, levels_below(d, rows), NULL, 0);
+        move_columns(o, v, out + at * size, rows, left, 1);
+    }
     free(room);
     return 1;
 }
 
 /* What comes of the first vector of a row, where the product with 1 is not the other factor: of infinities. */
-static void begin_c64(const char *x, char *out)
+static void begin_c64(char *v)
 {
-    const c64 *from = (const c64 *)(const void *)x;
-    c64 *to = (c64 *)(void *)out;
-    to[0] = from[0];
-    to[1] = product_c64(from[0], from[1]);
-    to[2] = product_c64(from[0], product_c64(from[1], from[2]));
+    c64 *x = (c64 *)(void *)v;
+    x[3] = product_c64(product_c64(x[0], x[1]), product_c64(x[2], x[3]));
+    x[2] = product_c64(x[0], product_c64(x[1], x[2]));
+    x[1] = product_c64(x[0], x[1]);
 }
-static void begin_c128(const char *x, char *out)
+static void begin_c128(char *v)
 {
-    memcpy(out, x, sizeof(c128));
+    c128 *x = (c128 *)(void *)v;
+    x[1] = product_c128(x[0], x[1]);
 }
 
 #define RUN(NAME, SIZE, VECTORS)                                                  \

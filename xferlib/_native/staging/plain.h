@@ -38,8 +38,24 @@ static inline void copy_plain(char *restrict to, const char *restrict from, size
     if (is_slow_by_rep(to, from, nbytes)) copy_by_vectors(to, from, nbytes);
     else memcpy(to, from, nbytes);
 }
+
+/* To memory that the caches have no room for: lines are written without being read before, and no later store overtakes them. */
+static inline void stream_plain(char *restrict to, const char *restrict from, size_t nbytes) {
+    size_t done = -(uintptr_t)to & 63;
+    done = done < nbytes ? done : nbytes;
+    memcpy(to, from, done);
+    for (; done + 64 <= nbytes; done += 64)
+        for (int i = 0; i < 64; i += 16)
+            _mm_stream_si128((__m128i *)(void *)(to + done + i), _mm_loadu_si128((const __m128i *)(const void *)(from + done + i)));
+    _mm_sfence();
+    memcpy(to + done, from + done, nbytes - done);
+}
 #else
 static inline void copy_plain(char *restrict to, const char *restrict from, size_t nbytes) {
+    memcpy(to, from, nbytes);
+}
+
+static inline void stream_plain(char *restrict to, const char *restrict from, size_t nbytes) {
     memcpy(to, from, nbytes);
 }
 #endif
