@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from xferlib.errors import KernelCompileError
 from xferlib.kernels import host_compiler, native_source
 
 pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
@@ -65,3 +66,10 @@ def test_a_compiler_is_given_no_option_that_is_anothers_alone(
     target = host_compiler.find_target(compiler) if is_for_this_processor else None
     source = f"int give(void) {{ return {4 + is_for_this_processor}; }}"
     assert host_compiler.compile_c(source, flags=native_source.OPTIONS, target=target)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the compiler is a shell command")
+def test_a_command_that_compiles_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(KernelCompileError, match="true ended well and wrote no library"):
+        host_compiler.compile_c("int give(void) { return 1; }", flags=("-O1",))

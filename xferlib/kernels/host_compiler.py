@@ -214,6 +214,8 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
                 raise KernelCompileError(
                     f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
                 )
+            if not library.exists():  # /bin/true, or a script that only prints
+                raise KernelCompileError(f"{compiler.command[0]} ended well and wrote no library; is it a C compiler?")
             return library.read_bytes()
     except OSError as error:  # a full disk, or a folder that nothing may be written to
         raise KernelCompileError(
