@@ -42,13 +42,16 @@ def parser() -> Any:
 class SyntaxText:
     """The text that tree-sitter reads, and the tokens at its positions.
 
-    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but
-    a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
+    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything
+    but a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their
+    own. The sign of ``(a * (b)) - c`` is written ``/``, because tree-sitter would read a cast of ``-c`` to a pointer to
+    a function; the reader takes operators and their precedence from the tokens.
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
         self.tokens = _add_brackets(tokens)
         pieces, starts, at = [before], [], len(before)
+        behind = _signs_behind_brackets(self.tokens)
         for number, each in enumerate(self.tokens):
             text = each.text
             if each.kind in ("number", "character"):
@@ -57,6 +60,8 @@ class SyntaxText:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
+            elif number in behind:
+                text = _BINARY_ALONE[text]
             space = "" if is_operators_bracket(self.tokens, number) else " "
             starts.append(at)
             pieces += [text, space]
@@ -119,6 +124,31 @@ def _add_brackets(tokens: list[Token]) -> list[Token]:
         found_tokens += [Token("sign", "(", each.at)] * opening.get(number, 0)
         found_tokens.append(each)
     return found_tokens
+
+
+_BINARY_ALONE = {"+": "/", "-": "/", "*": "/", "&": "/", "&&": "||"}
+"""Instead of signs with two meanings, operators that stand between two operands alone."""
+
+
+def _signs_behind_brackets(tokens: list[Token]) -> set[int]:
+    """The signs behind brackets that hold others and no arguments, ``(a * (b)) - c``: no type has such ones here."""
+    found: set[int] = set()
+    opened: list[int] = []
+    inner = -1
+    """Where the last bracket was opened."""
+    for number, each in enumerate(tokens[:-1]):
+        if each.kind != "sign":
+            continue
+        if each.text == "(":
+            opened.append(number)
+            inner = number
+        elif each.text == ")" and opened:
+            first = opened.pop()
+            before = tokens[first - 1] if first else None
+            is_operand = before is None or before.kind == "sign" or before.text in ("return", "case", "sizeof")
+            if inner > first and is_operand and tokens[number + 1].text in _BINARY_ALONE:
+                found.add(number + 1)
+    return found
 
 
 def templates_in(tokens: list[Token]) -> set[str]:
