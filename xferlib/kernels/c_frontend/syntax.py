@@ -45,7 +45,8 @@ class SyntaxText:
     Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything
     but a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their
     own. The sign of ``(a * (b)) - c`` is written ``/``, because tree-sitter would read a cast of ``-c`` to a pointer to
-    a function; the reader takes operators and their precedence from the tokens.
+    a function, and ``&&`` behind a bracket ``||``, for ``(a) && b`` could be ``(a) &(&b)``; the reader takes operators
+    and their precedence from the tokens.
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
@@ -61,7 +62,7 @@ class SyntaxText:
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
             elif number in behind:
-                text = _BINARY_ALONE[text]
+                text = "||" if text == "&&" else "/"
             space = "" if is_operators_bracket(self.tokens, number) else " "
             starts.append(at)
             pieces += [text, space]
@@ -126,27 +127,25 @@ def _add_brackets(tokens: list[Token]) -> list[Token]:
     return found_tokens
 
 
-_BINARY_ALONE = {"+": "/", "-": "/", "*": "/", "&": "/", "&&": "||"}
-"""Instead of signs with two meanings, operators that stand between two operands alone."""
-
-
 def _signs_behind_brackets(tokens: list[Token]) -> set[int]:
-    """The signs behind brackets that hold others and no arguments, ``(a * (b)) - c``: no type has such ones here."""
+    """The signs that stand between two operands, where tree-sitter may take them for those of one.
+
+    They are behind brackets that hold others and no arguments, ``(a * (b)) - c``, which no type does here, and ``&&``
+    behind any.
+    """
     found: set[int] = set()
     opened: list[int] = []
-    inner = -1
+    last = -1
     """Where the last bracket was opened."""
     for number, each in enumerate(tokens[:-1]):
-        if each.kind != "sign":
-            continue
-        if each.text == "(":
+        if each.kind == "sign" and each.text == "(":
             opened.append(number)
-            inner = number
-        elif each.text == ")" and opened:
-            first = opened.pop()
+            last = number
+        elif each.kind == "sign" and each.text == ")" and opened:
+            first, following = opened.pop(), tokens[number + 1].text
             before = tokens[first - 1] if first else None
             is_operand = before is None or before.kind == "sign" or before.text in ("return", "case", "sizeof")
-            if inner > first and is_operand and tokens[number + 1].text in _BINARY_ALONE:
+            if following == "&&" or (last > first and is_operand and following in ("+", "-", "*", "&")):
                 found.add(number + 1)
     return found
 
