@@ -179,7 +179,7 @@ def _combined(parts: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tu
     return st.one_of(
         *map(both, ("({})", "-({})", "~({})", "f({})", "{} + {}", "{} - {}", "{} * {}", "{} & {}", "{} ^ {}")),
         both("(T)({})", "({})"), both("T({})", "({})"),
-        both("(({}) < (v) && x > ({}))", "int(({}) < v and x > ({}))"),
+        both("+(({}) < (v) && x > ({}))", "int(({}) < v and x > ({}))"),
     )  # fmt: skip
 
 

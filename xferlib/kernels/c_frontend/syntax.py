@@ -138,9 +138,10 @@ def _signs_behind_brackets(tokens: list[Token]) -> set[int]:
     last = -1
     """Where the last bracket was opened."""
     for number, each in enumerate(tokens[:-1]):
-        if each.kind == "sign" and each.text == "(":
-            opened.append(number)
+        if each.kind == "sign" and each.text in "([{":
             last = number
+            if each.text == "(":
+                opened.append(number)
         elif each.kind == "sign" and each.text == ")" and opened:
             first, following = opened.pop(), tokens[number + 1].text
             before = tokens[first - 1] if first else None
