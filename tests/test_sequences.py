@@ -216,3 +216,21 @@ def test_large_integers_as_numbers_are_exact(backend: str) -> None:
         for number in ((1 << 53) + 1, (1 << 63) - 1, (1 << 64) - 1)[: 2 + (dtype == "uint64")]:
             for found in (xl.full(2, number, dtype), *(kernel(x, number) for kernel in kernels)):
                 assert xl.to_host(found).tolist() == [number, number]
+
+
+class WithoutEnd:
+    """Has an item for every number, and no length, as a data set that makes its items."""
+
+    def __len__(self) -> int:
+        raise TypeError("its length is unknown")
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: [x], lambda x: (1.0, [x])])
+def test_what_has_no_length_is_refused_and_not_read_to_its_end(make: Callable[[object], Any]) -> None:
+    for name, verb in VERBS.items():
+        with pytest.raises(UnsupportedArrayError):
+            verb(make(WithoutEnd()))
+            pytest.fail(name)

@@ -180,6 +180,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (xl.prefetch, {"num_workers": 2}, "'num_workers'; prefetch takes batches as they come"),
         (xl.prefetch, {"prefetch_factor": 2}, "depth=n copies n batches ahead"),
         (xl.prefetch, {"fn": np.sqrt}, "transform=function"),
+        (xl.prefetch, {"backend": "sim"}, "device=name takes the name of a backend"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "backend": "sim"}, r"devices=\[name\] takes"),
         (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes"),
         (partial(xl.stream_map, np.sqrt), {"chunk_size": 1}, "missing .* 'chunk_rows'"))],
 ]  # fmt: skip

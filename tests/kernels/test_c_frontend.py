@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kernels import random_programs
 from tests.kernels.bits import same_bits
@@ -164,3 +166,32 @@ def test_a_name_with_the_meaning_of_a_type_elsewhere_is_read_by_its_block() -> N
     operation = "typedef int R; R v = x; { int R = 3; y = (R) - x; } S s = {0.1}; y += (R)-v + half(x) + s.v;"
     found = elementwise("T x", "T y", operation, preamble=preamble)(np.array([1.5]))
     assert found.tolist() == [3 - 1.5 - 1 + 0.75 + float(np.float32(0.1))]
+
+
+def _combined(parts: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tuple[str, str]]:
+    def both(form: str, in_python: str = "") -> st.SearchStrategy[tuple[str, str]]:
+        return st.tuples(parts, parts).map(
+            lambda drawn: (
+                form.format(drawn[0][0], drawn[1][0]), (in_python or form).format(drawn[0][1], drawn[1][1])
+            )
+        )  # fmt: skip
+
+    return st.one_of(
+        *map(both, ("({})", "-({})", "~({})", "f({})", "{} + {}", "{} - {}", "{} * {}", "{} & {}", "{} ^ {}")),
+        both("(T)({})", "({})"), both("T({})", "({})"),
+        both("+(({}) < (v) && x > ({}))", "int(({}) < v and x > ({}))"),
+    )  # fmt: skip
+
+
+@given(st.recursive(st.sampled_from(["x", "v", "a[0]", "2"]).map(lambda name: (name, name)), _combined, max_leaves=8))
+@settings(max_examples=100, deadline=None)
+def test_brackets_around_names_are_no_casts(texts: tuple[str, str]) -> None:
+    """tree-sitter takes ``(x * (v)) - 2`` for a cast of ``-2`` to a pointer to a function."""
+    expression, in_python = texts
+    operation = f"T a[1] = {{5}}; y = {expression}; y = y == ({expression}) ? y : 0;"
+    preamble = "template <typename T> T f(T w) { return w + 1; }"
+    kernel = elementwise("int64 x, int64 v", "T y", operation, preamble=preamble)
+    expected = eval(in_python, {"x": 7, "v": -3, "a": [5], "f": lambda w: w + 1})
+    y = np.zeros(1, "int64")
+    kernel(np.array([7]), np.array([-3]), y)
+    assert y.tolist() == [(expected + 2**63) % 2**64 - 2**63]

@@ -129,6 +129,12 @@ KERNELS = {
     "commas": ("", "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;",
                lambda v: v * (v + 1)),
     "a reference of a type that is named": (TEMPLATES, "y = x; increase<T>(y);", lambda v: v + 1),
+    "brackets around names": (
+        "", "T a = x; int b = x; y = -(a * (a)) - 1; y = (b * (b)) && x ? y : -(a * (b * (2))) * x;",
+        lambda v: -v * v - 1 if int(v) else -0.0),
+    "parameters without names": (
+        "struct S { T a; S(T, T a, int) : a(a) {} }; T f(T v, int, int = 4) { return v; } T g(int, T v) { return v; }",
+        "y = f(x, 2) + g(1, 5) + S(3, x, 1).a;", lambda v: 2 * v + 5),
     "void function without a call's value": ("void set(T* p, T v) { if (v < 0) return; p[0] = v; }",
                                              "y = 7; set(&y, x);", lambda v: 7 if v < 0 else v),
 }  # fmt: skip

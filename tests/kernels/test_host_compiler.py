@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from xferlib.errors import KernelCompileError
 from xferlib.kernels import host_compiler, native_source
 
 pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
@@ -33,25 +34,31 @@ def test_a_folder_of_the_path_that_cannot_be_read_holds_no_compiler(
     assert host_compiler._find_program("sh") == own
 
 
-_CLANG = """#!/bin/sh
+_COMPILER = """#!/bin/sh
 for word in "$@"; do
   case $word in
-    -fno-thread-jumps|-fno-tree-pre|-fno-tree-loop-*) echo "error: unknown argument: '$word'" >&2; exit 1;;
-    -E) echo '#define __clang__ 1'; exit 0;;
+    {unknown}) echo "error: unknown argument: '$word'" >&2; exit 1;;
+    -E) echo '{macro}'; exit 0;;
   esac
 done
 exec cc "$@"
 """
-"""A compiler that refuses what clang 20 does, of the options that there are."""
+_COMPILERS = {
+    "clang 20": ("-fno-thread-jumps|-fno-tree-pre|-fno-tree-loop-*|--param*", "#define __clang__ 1"),
+    "gcc 10": ("--param*", "#define __GNUC__ 10"),
+}
+"""Those of our options that a compiler refuses, and a macro that tells it."""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the compiler is a shell script")
 @pytest.mark.parametrize("is_for_this_processor", [True, False])
-def test_clang_is_given_no_option_that_is_gccs_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_for_this_processor: bool
+@pytest.mark.parametrize("name", _COMPILERS)
+def test_a_compiler_is_given_no_option_that_is_anothers_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, *, is_for_this_processor: bool
 ) -> None:
-    program = tmp_path / "clang"
-    program.write_text(_CLANG)
+    unknown, macro = _COMPILERS[name]
+    program = tmp_path / "compiler"
+    program.write_text(_COMPILER.format(unknown=unknown, macro=macro))
     program.chmod(0o755)
     monkeypatch.setenv("CC", str(program))
     compiler = host_compiler.find_compiler()
@@ -59,3 +66,10 @@ def test_clang_is_given_no_option_that_is_gccs_alone(
     target = host_compiler.find_target(compiler) if is_for_this_processor else None
     source = f"int give(void) {{ return {4 + is_for_this_processor}; }}"
     assert host_compiler.compile_c(source, flags=native_source.OPTIONS, target=target)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the compiler is a shell command")
+def test_a_command_that_compiles_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(KernelCompileError, match="true ended well and wrote no library"):
+        host_compiler.compile_c("int give(void) { return 1; }", flags=("-O1",))

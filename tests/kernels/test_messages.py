@@ -54,7 +54,9 @@ RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_functio
         ("T a[n]; z = x", "must be known at translation", None),
         ("T a[2] = {x, x, x}; z = a[0]", "no fewer than values", None),
         ("auto a; z = x", "has no value that says its type", None),
-        ("z = x; x > 0 && x < 1;", "a statement without effect", None),
+        ("z = x; x > 0 && x < 1;", "a statement without effect; assign", None),
+        ("x * x", "a statement without effect: 'x' is not a type, and this a product; assign", 0),
+        ("z = x ^ 2", r"cast to an integer, or write pow\(x, y\) for a power", 4),
     ],
 )  # fmt: skip
 def test_snippet(operation, words, column):

@@ -1185,3 +1185,16 @@ def test_a_long_call_in_c_hears_ctrl_c() -> None:
         striker.join()
         assert not out[-1]
         assert same_bits(kernel(np.arange(4)), few)
+
+
+def test_a_compiler_is_done_with_conditions_that_are_made_of_others_at_each_turn() -> None:
+    """gcc looked for ranges through six of them at a time: each turn took four times as long, and 8 turns minutes."""
+    body = (
+        "switch ((x >> j) & 3) { case 0: continue; case 1: y += j; break; case 2: if (x & 8) break; case 3: y -= 1; }"
+    )
+    kernel = elementwise("int32 x", "int32 y", f"y = 0; for (int j = 0; j < 16; j++) {{ {body} y ^= 5; }}")
+    x = np.arange(99, dtype="int32") * 12345 - 40
+    with configured(cpu="numpy"):
+        expected = kernel(x)
+    with configured(cpu="native"):
+        assert same_bits(kernel(x), expected)

@@ -706,6 +706,7 @@ def _check_parts(x: Any, what: str, check_tuple: Callable[[tuple[Any, ...], str]
     rest = [x]
     while rest:
         part = rest.pop()
+        len(part)  # an object without a length is no sequence for NumPy, and its items may never end
         kinds = {*map(type, part)}
         if kinds <= _PLAIN_NUMBERS:  # as a rule
             continue

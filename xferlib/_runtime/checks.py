@@ -255,6 +255,7 @@ KEYWORDS = {
         "time_kernel": "events made with Event(timing=True), recorded around the call, have elapsed_ms",
     },
     "prefetch": {
+        "backend": "device=name takes the name of a backend too",
         **dict.fromkeys(("buffer_size", "maxsize", "prefetch_factor", "queue_size", "size"), _AHEAD),
         **dict.fromkeys(("batch_size", "num_workers", "shuffle", "workers"), _AS_THEY_COME),
         **dict.fromkeys(("fn", "func", "function", "map"), "transform=function is applied to each batch"),
@@ -262,6 +263,7 @@ KEYWORDS = {
         **dict.fromkeys(("dtype", "saturate"), f"{_CONVERTED} on the device in transform=, or on the host before"),
     },
     "stream_map": {
+        **dict.fromkeys(("backend", "device"), "devices=[name] takes devices and names of backends"),
         **dict.fromkeys(("max_workers", "n_jobs", "num_workers", "processes", "threads", "workers"), _WORKERS),
         **dict.fromkeys(("dtype", "saturate"), f"{_CONVERTED} on the device in fn"),
     },

@@ -13,6 +13,7 @@ import functools
 import itertools
 import os
 import platform
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,8 @@ _OF_GCC = frozenset({
     "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre", "-fweb", "-frename-registers",
 })  # fmt: skip
 """gcc's alone: clang refuses an option that it does not know."""
+_OF_GCC_11 = frozenset({"--param=ranger-logical-depth=1"})
+"""gcc's since its version 11."""
 _OF_ZIG = ("-fno-sanitize=undefined",)
 """It would stop at what C does not define, such as the text's accesses at any address."""
 
@@ -56,8 +59,14 @@ class Compiler(NamedTuple):
         """Options of gcc as this compiler takes them."""
         if self.is_tcc:
             return ()
-        if not _OF_GCC.isdisjoint(options) and (self.kind == "zig" or "#define __clang__ " in find_target(self).macros):
-            options = tuple(each for each in options if each not in _OF_GCC)
+        if not (_OF_GCC | _OF_GCC_11).isdisjoint(options):
+            macros = find_target(self).macros
+            version = re.search(r"#define __GNUC__ (\d+)", macros)
+            is_clang = self.kind == "zig" or "#define __clang__ " in macros
+            unknown = _OF_GCC if is_clang else frozenset()
+            if is_clang or version is None or int(version[1]) < 11:
+                unknown |= _OF_GCC_11
+            options = tuple(each for each in options if each not in unknown)
         return (*options, *_OF_ZIG) if self.kind == "zig" else options
 
 
@@ -205,6 +214,8 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
                 raise KernelCompileError(
                     f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
                 )
+            if not library.exists():  # /bin/true, or a script that only prints
+                raise KernelCompileError(f"{compiler.command[0]} ended well and wrote no library; is it a C compiler?")
             return library.read_bytes()
     except OSError as error:  # a full disk, or a folder that nothing may be written to
         raise KernelCompileError(

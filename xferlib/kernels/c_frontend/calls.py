@@ -713,7 +713,7 @@ class _Call:
         memory.state.jumps = {}
         if is_apart:
             memory.path = None
-        for param in function.params[len(names) :]:
+        for param in function.params[len(self._args) :]:
             self._set_default(param)
         if returns is None and function.returns is None and this is not None:
             self._set_members(this)

@@ -768,8 +768,9 @@ class _Reading:
         if self._is_in_function and not is_known:
             declarator = _part(node, "declarator")
             is_product = declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator")
-            if is_product and self.names.find(str(base)) == "":  # a * b; of values
-                raise self.source.error("a statement without effect; assign its value", at)
+            if is_product:  # a * b; of values: a pointer would be given its place here
+                known = "" if self.names.find(str(base)) == "" else f": {str(base)!r} is not a type, and this a product"
+                raise self.source.error(f"a statement without effect{known}; assign its value", at)
             message = f"unknown type {str(base)!r}; use a C or NumPy type name"
             raise self.source.error(message, base.at, max(base.width, 1))
         variables = []

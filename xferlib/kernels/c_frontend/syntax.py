@@ -42,13 +42,17 @@ def parser() -> Any:
 class SyntaxText:
     """The text that tree-sitter reads, and the tokens at its positions.
 
-    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but
-    a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
+    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything
+    but a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their
+    own. The sign of ``(a * (b)) - c`` is written ``/``, because tree-sitter would read a cast of ``-c`` to a pointer to
+    a function, and ``&&`` behind a bracket ``||``, for ``(a) && b`` could be ``(a) &(&b)``; the reader takes operators
+    and their precedence from the tokens.
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
         self.tokens = _add_brackets(tokens)
         pieces, starts, at = [before], [], len(before)
+        behind = _signs_behind_brackets(self.tokens)
         for number, each in enumerate(self.tokens):
             text = each.text
             if each.kind in ("number", "character"):
@@ -57,6 +61,8 @@ class SyntaxText:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
+            elif number in behind:
+                text = "||" if text == "&&" else "/"
             space = "" if is_operators_bracket(self.tokens, number) else " "
             starts.append(at)
             pieces += [text, space]
@@ -119,6 +125,30 @@ def _add_brackets(tokens: list[Token]) -> list[Token]:
         found_tokens += [Token("sign", "(", each.at)] * opening.get(number, 0)
         found_tokens.append(each)
     return found_tokens
+
+
+def _signs_behind_brackets(tokens: list[Token]) -> set[int]:
+    """The signs that stand between two operands, where tree-sitter may take them for those of one.
+
+    They are behind brackets that hold others and no arguments, ``(a * (b)) - c``, which no type does here, and ``&&``
+    behind any.
+    """
+    found: set[int] = set()
+    opened: list[int] = []
+    last = -1
+    """Where the last bracket was opened."""
+    for number, each in enumerate(tokens[:-1]):
+        if each.kind == "sign" and each.text in "([{":
+            last = number
+            if each.text == "(":
+                opened.append(number)
+        elif each.kind == "sign" and each.text == ")" and opened:
+            first, following = opened.pop(), tokens[number + 1].text
+            before = tokens[first - 1] if first else None
+            is_operand = before is None or before.kind == "sign" or before.text in ("return", "case", "sizeof")
+            if following == "&&" or (last > first and is_operand and following in ("+", "-", "*", "&")):
+                found.add(number + 1)
+    return found
 
 
 def templates_in(tokens: list[Token]) -> set[str]:

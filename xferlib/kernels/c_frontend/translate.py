@@ -341,7 +341,7 @@ class Translator:
         elif isinstance(expr, tree.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
             pass  # says that a variable is not used
         else:
-            self.fail(expr, f"a statement without effect ({type(expr).__name__}); assign its value")
+            self.fail(expr, "a statement without effect; assign its value")
 
     def _compound(self, node: tree.Compound) -> None:
         with self.block():
@@ -871,7 +871,9 @@ class Translator:
             return b.op(_COMPARE[op], x, y)
         if op in _BITS or op == "%":
             if is_float(common):
-                remedy = "use fmod" if op == "%" else "cast to an integer"
+                remedy = {"%": "use fmod", "^": "cast to an integer, or write pow(x, y) for a power"}.get(
+                    op, "cast to an integer"
+                )
                 self.fail(node, f"{op} is not defined for {left.dtype} and {right.dtype}; {remedy}", KernelTypeError)
             return b.op("imod" if op == "%" else _BITS[op], x, y)
         if op == "/" and not is_float(common):
