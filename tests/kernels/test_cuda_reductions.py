@@ -179,6 +179,48 @@ def test_short_columns_are_read_in_whole_accesses(along: int, dtype: str, start:
     assert same_bits(found, np.asarray(reductions.sum(x, axis=(1, 2))))
 
 
+@given(
+    st.permutations(range(4)),
+    st.lists(st.sampled_from((1, 2, 3, 9, 16, 41)), min_size=3, max_size=3).filter(
+        lambda found: math.prod(found) < 2000
+    ),
+    st.sampled_from(("float32", "float16", "float64")),
+    st.sampled_from(("sum", "var", "mean", "norm")),
+)
+@settings(max_examples=8, deadline=None)
+def test_short_results_in_another_order_than_the_memorys_are_read_as_they_lie(
+    order: list[int], extents: list[int], dtype: str, name: str
+) -> None:
+    shape = (*extents, 37)  # of which the last is kept
+    x = np.random.default_rng(8).normal(size=[shape[axis] for axis in order]).astype(dtype) * 9
+    x = x.transpose(np.argsort(order))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_reduction, "_FULL", 16)
+        patch.setattr(cuda_reduction, "_BLOCKS", 5)  # several results a block, and fewer in the last
+        found, _ = reduce_on_cuda(name, x, (0, 1, 2))
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=(0, 1, 2))))
+
+
+def test_short_results_in_another_order_than_the_memorys_take_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 16)
+    x = np.random.default_rng(9).normal(size=(2, 50, 97)).astype("float32").T
+    found, plan = reduce_on_cuda("mean", x, (0, 2))
+    assert "xf_boxes(" in plan.source
+    assert plan._rest is None
+    assert same_bits(found, np.asarray(reductions.mean(x, axis=(0, 2))))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("max", "uint8"), ("sum", "int64"), ("any", "float32"), ("prod", "int32")])
+@pytest.mark.parametrize("shape", [(20001, 2), (4097, 1), (300, 61), (3, 2999, 5)])
+def test_columns_whose_order_is_free_are_shared_element_by_element(
+    name: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    x = np.random.default_rng(10).integers(0, 250, (*shape[:-1], shape[-1] + 1)).astype(dtype)[..., 1:]
+    axes = tuple(range(len(shape) - 1))
+    found, _ = reduce_on_cuda(name, x, axes)
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) > 1 else 0)))
+
+
 def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
     """It takes no counter for each of them: scratch memory that is kept has few."""
     x = np.arange(15000, dtype="int32").reshape(5000, 3) % 7

@@ -12,7 +12,10 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
   integers), lanes combine what they load, and exchange once. To begin takes a warp longer than a tile, so it goes on
   with further tiles, or with further short results, before other warps share them;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
-  nodes as the digits of a binary counter;
+  nodes as the digits of a binary counter. Where no order changes the bits, the threads of a block that share a result
+  take its elements in turn, so that they read one stretch of memory together;
+- ``xf_boxes``: a block reads several short results to shared memory, as they lie, where that is another order than
+  theirs, and a few lanes combine each of them from there;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
   result's order. The threads of a warp take adjacent columns and read whole lines, and each finds its own elements in
   shared memory, from where its groups begin; where columns or rows are short, the block's. They leave the groups'
@@ -95,8 +98,9 @@ class ReductionKind:
     width: int
     """Of ``rows`` the elements in one access, of ``columns`` the results of a thread."""
     threads: int
-    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two. Of
-    ``groups`` those of a block, or where it has whole columns, the neighbours whose groups are one node."""
+    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result, of ``boxes`` the
+    lanes that do: a power of two. Of ``groups`` those of a block, or where it has whole columns, the neighbours whose
+    groups are one node."""
     loads: int
     """The accesses of a thread that are in flight together: a power of two. Of ``groups`` the elements in one, where
     what a block takes is adjacent."""
@@ -107,9 +111,9 @@ class ReductionKind:
     """Of ``rows``: whether one tile is a whole result."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
-    that it takes, or 1."""
+    that it takes, or 1. Of ``boxes`` the results of a block."""
     order: tuple[int, ...]
-    """Of ``groups`` the reduced axes without the last, that of the least stride first."""
+    """Of ``groups`` the reduced axes without the last, that of the least stride first; of ``boxes`` all, and `ROWS`."""
     is_cut: bool
     """Whether a result has several parts, which the block that is done last combines."""
     is_short: bool
@@ -172,6 +176,13 @@ GROUP = 16
 """Elements that a thread of ``xf_groups`` combines."""
 TILE_NBYTES = 32 << 10
 """Of the tile in shared memory from which it takes them."""
+ROWS = -1
+"""Stands for the results among the axes in the order of memory."""
+
+
+def box_cells(nbytes: int) -> int:
+    """The elements of that many bytes that a block of ``xf_boxes`` holds."""
+    return TILE_NBYTES // nbytes // 32 * 32
 
 
 class ReductionWriter:
@@ -661,7 +672,8 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         width, groups, loads = shape.width, shape.threads, shape.loads
         across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
         index = "unsigned int" if shape.is_short else "long long"
-        element = "(start + at + j)"
+        apart, stretch = (groups, 1) if self.is_free else (1, shape.steps)  # what a thread, and its neighbours, take
+        element = f"(start + (at + j) * {apart})"
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
         mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
         load = f"const long long k = {element}; {self._loads()} {each} {mapped}"
@@ -669,18 +681,16 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
         whole = " ".join(combine)
         rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
-        weights = " ".join(
-            f"counter[level][v].v{number} = m[0][v].v{number} = {one} * ({loads} << level);"
-            for number, one in self.counting.items()
-        )
+        weights = self._weights()
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
   const {index} blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
   const {index} first = (blockIdx.x - part * blocks) * {across * width} + place;
-  const {index} start = (part * {groups} + group) * {shape.steps};
-  const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
+  const {index} start = part * {groups * shape.steps} + group * {stretch};
+  const long long left = start < g.count ? g.count - start : 0;
+  const int n = left < {shape.steps * apart} ? (int)(left + {apart - 1}) / {apart} : {shape.steps};
   xf_acc r[{width}];
   if (first < g.rows && n) {{
     const {index} row = first;
@@ -713,7 +723,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
   #pragma unroll
   for (int step = 1; step < {groups}; step *= 2) {{
     __syncthreads();
-    if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
+    if (first < g.rows && group % (2 * step) == 0 && start + step * {stretch} < g.count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
 {self._join_parts_of_columns() if shape.is_cut else ""}\
@@ -751,6 +761,13 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
   }}
 """
 
+    def _weights(self) -> str:
+        """The counts of two nodes of a level that lack no element, which are constants."""
+        return " ".join(
+            f"counter[level][v].v{number} = m[0][v].v{number} = {one} * ({self.shape.loads} << level);"
+            for number, one in self.counting.items()
+        )
+
     def _count_on(self, levels: int, weights: str = "") -> str:
         """Add the node ``m[0]`` to the binary counter; ``weights`` sets what is known of nodes of a level."""
         each = f'_Pragma("unroll") for (int v = 0; v < {self.shape.width}; ++v)'
@@ -766,6 +783,128 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             }}
           }}
         }}"""
+
+    def _boxes(self) -> str:
+        """The kernel whose blocks read ``sections`` results to shared memory, as they lie, and combine them there.
+
+        Of a result ``threads`` lanes take ``steps`` neighbours each, ``loads`` together. From an element that it has
+        read to its next one a thread counts the axes on: a division takes longer than the access.
+        """
+        shape = self.shape
+        rows, lanes, each, loads = shape.sections, shape.threads, shape.steps, shape.loads
+        levels, last = (each // loads).bit_length() - 1, shape.reduced_rank - 1
+        extent = {axis: f"(int)g.reduced_extent[{axis}]" for axis in range(last + 1)} | {ROWS: f"{rows}"}
+        name = {axis: f"{axis}" for axis in range(last + 1)} | {ROWS: "row"}
+        order, above = shape.order, shape.order[1:]
+        find = [f"int rest = threadIdx.x, step = {BLOCK};"]
+        for axis in order[:-1]:
+            find.append(f"int d{name[axis]} = rest % {extent[axis]}; rest /= {extent[axis]};")
+            find.append(f"const int s{name[axis]} = step % {extent[axis]}; step /= {extent[axis]};")
+        find.append(f"int d{name[order[-1]]} = rest; const int s{name[order[-1]]} = step;")
+        steps = [f"d{name[axis]} += s{name[axis]};" for axis in order]
+        pitches = [f"const int y{name[order[0]]} = 1;"]
+        for axis, after in zip(order, above, strict=False):
+            pitches.append(f"const int y{name[after]} = y{name[axis]} * {extent[axis]};")
+        boards, bases, reads = [], [], []
+        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        cells = box_cells(sum(self._dtype(number).itemsize for _, number in self.varying))
+        carries = dict.fromkeys(order, "")
+        for k, number in self.varying:
+            stride = {axis: f"g.reduced_stride[{k}][{axis}]" for axis in range(last + 1)} | {ROWS: "0"}
+            memory = storage_type(self._dtype(number))
+            boards.append(f"__shared__ {memory} t{number}[{cells // 32 * 33}];")
+            boards.append(f"__shared__ long long base{number}[{rows}];")
+            bases.append(f"base{number}[i] = xf_kept_offset(g, {k}, first + i);")
+            begin = " + ".join(f"d{name[axis]} * {stride[axis]}" for axis in order)
+            by = " + ".join(f"s{name[axis]} * {stride[axis]}" for axis in order)
+            find.append(f"long long at{number} = {begin}; const long long by{number} = {by};")
+            for axis, after in zip(order, above, strict=False):
+                find.append(
+                    f"const long long wrap{number}_{name[axis]} = {stride[after]} - {stride[axis]} * {extent[axis]};"
+                )
+                carries[axis] += f" at{number} += wrap{number}_{name[axis]};"
+            steps.append(f"at{number} += by{number};")
+            place = f"(p{self.spec.sources[number]} + base{number}[drow] + at{number})"
+            value = fetch(place, self._dtype(number), shape.words[k])
+            reads.append(f"if (drow < found) t{number}[i + i / 32] = {value};")
+            values[number] = to_register(f"t{number}[cell + cell / 32]", self._dtype(number))
+        for axis, after in zip(order, above, strict=False):
+            steps.append(
+                f"if (d{name[axis]} >= {extent[axis]}) {{ d{name[axis]} -= {extent[axis]}; ++d{name[after]};"
+                f"{carries[axis]} }}"
+            )
+        follow = ""
+        for axis in range(1, last + 1):
+            follow = (
+                f"++c{axis}; cell += y{axis}; if (c{axis} == {extent[axis]}) {{ c{axis} = 0; "
+                f"cell -= {extent[axis]} * y{axis}; {follow or 'cell += y0;'} }}"
+            )
+        begins = [
+            f"int c{axis} = rest % {extent[axis]}; rest /= {extent[axis]}; cell += c{axis} * y{axis};"
+            for axis in range(last, 0, -1)
+        ]
+        mapped = f"m[j][0] = xf_map({self._arguments(values)}, e + j, g.count);"
+        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
+        whole = " ".join(f"m[{j}][0] = xf_combine(m[{j}][0], m[{k}][0]);" for j, k in joins)
+        rest = " ".join(f"if (e + {k} < end) m[{j}][0] = xf_combine(m[{j}][0], m[{k}][0]);" for j, k in joins)
+        weights = self._weights()
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_boxes({self._parameters()}) {{
+  {" ".join(boards)}
+  const long long first = (long long)blockIdx.x * {rows};
+  const int found = g.rows - first < {rows} ? (int)(g.rows - first) : {rows};
+  const int count = (int)g.count, cells = {rows} * count;
+  for (int i = threadIdx.x; i < found; i += {BLOCK}) {{ {" ".join(bases)} }}
+  __syncthreads();
+  {" ".join(pitches)}
+  {{
+    {" ".join(find)}
+    #pragma unroll 8
+    for (int i = threadIdx.x; i < cells; i += {BLOCK}) {{ {" ".join(reads)} {" ".join(steps)} }}
+  }}
+  __syncthreads();
+  const int lane = threadIdx.x % {lanes};
+  for (int task = threadIdx.x; (task & ~31) < found * {lanes}; task += {BLOCK}) {{
+    const bool is_there = task < found * {lanes};  // shuffles need all lanes
+    const int place = is_there ? task / {lanes} : 0, from = lane * {each};
+    const long long row = first + place;
+    {self._row_pointers()}
+    int rest = from, cell = place * yrow;
+    {" ".join(begins)}
+    cell += rest * y0;
+    const int end = count - from < {each} ? count : from + {each};
+    xf_acc r, counter[{levels + 1}][1];
+    int turn = 0;
+    for (int e = from; e < end; e += {loads}, ++turn) {{
+      xf_acc m[{loads}][1];
+      if (e + {loads} <= end) {{
+        #pragma unroll
+        for (int j = 0; j < {loads}; ++j) {{ {mapped} {follow} }}
+        {whole}
+        {self._count_on(levels, weights)}
+      }} else {{
+        #pragma unroll
+        for (int j = 0; j < {loads}; ++j) if (e + j < end) {{ {mapped} {follow} }}
+        {rest}
+        {self._count_on(levels)}
+      }}
+    }}
+    bool is_empty = true;
+    #pragma unroll
+    for (int level = 0; level <= {levels}; ++level)
+      if (turn >> level & 1) {{
+        r = is_empty ? counter[level][0] : xf_combine(counter[level][0], r);
+        is_empty = false;
+      }}
+    #pragma unroll
+    for (int level = 1; level < {lanes}; level *= 2) {{
+      const xf_acc other = xf_swap(r, level);
+      if (!(lane & level) && from + level * {each} < count) r = xf_combine(r, other);
+    }}
+    if (lane == 0 && is_there) {{ {self._finish_call("r")} }}
+  }}
+}}
+"""
 
     def _groups(self) -> str:
         """The kernel whose threads combine `GROUP` elements in turn: see `CudaReduction._group_plan`."""
@@ -1117,7 +1256,9 @@ class CudaReduction:
         if self._count <= 1 and (program := program_of_few(spec, self._count)) is not None:
             self._plan = self._plan_few(program, kept, infos)
             return
-        if self._takes_groups(infos[:arrays]):
+        if self._takes_boxes(infos[:arrays]):
+            shape = self._shape(infos[:arrays], self._words(infos), "boxes")
+        elif self._takes_groups(infos[:arrays]):
             self._kept = kept.with_axes()  # rows in order
             shape = self._shape(infos[:arrays], self._words(infos), "groups")
             self._rest = self._plan_rest(kept, infos[arrays:], self._node(shape))
@@ -1137,6 +1278,8 @@ class CudaReduction:
             if shape.width == 1:
                 blocks = -(-columns // shape.threads) * -(-along // shape.steps)
             grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
+        elif shape.kernel == "boxes":
+            parts, grid = 1, -(-self._rows // shape.sections)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
@@ -1193,6 +1336,39 @@ class CudaReduction:
         else:
             is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 48)
         return is_across and is_long and self._rows * self._count >= _FULL
+
+    def _takes_boxes(self, infos: Sequence[ArrayInfo]) -> bool:
+        """Whether results are short, many, and in another order than their memory, in a reduction that keeps it."""
+        varying = [k for k in range(len(infos)) if any(self._reduced.strides[k])]
+        if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
+            return False
+        least = [min(range(len(self._reduced.shape)), key=lambda axis: self._apart(k, axis)) for k in varying]
+        is_across = all(
+            least[0] == axis != len(self._reduced.shape) - 1 and self._apart(k, axis) < abs(self._kept.strides[k][-1])
+            for k, axis in zip(varying, least, strict=True)
+        )
+        is_held = self._count <= box_cells(sum(infos[k].dtype.itemsize for k in varying)) // 2
+        return is_across and is_held and self._rows * self._count >= _FULL
+
+    def _apart(self, k: int, axis: int) -> int:
+        """The bytes from one element of an array to the next along a reduced axis; of one that has none, many."""
+        return abs(self._reduced.strides[k][axis]) or 1 << 62
+
+    def _box_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        varying = [k for k in range(len(infos)) if not same[k]]
+        cells = box_cells(sum(infos[k].dtype.itemsize for k in varying))
+        most = 1 << (max(1, 2 * _MOST_HELD_NBYTES // self._held_nbytes).bit_length() - 1)
+        loads = _power(self._count, min(GROUP, most))
+        lanes = _power(-(-self._count // loads), 32)
+        each = loads * _power(-(-self._count // (loads * lanes)), 4096)
+        rows = min(cells // self._count, BLOCK, max(1, self._rows // _BLOCKS))
+        return 1, lanes, loads, each, 1 << rows.bit_length() - 1
+
+    def _order_of_box(self, k: int) -> tuple[int, ...]:
+        """The reduced axes, and `ROWS` among them, that of the least stride of an array first."""
+        apart = {axis: self._apart(k, axis) for axis in range(len(self._reduced.shape))}
+        apart[ROWS] = abs(self._kept.strides[k][-1]) or 1 << 62
+        return tuple(sorted(apart, key=apart.__getitem__))
 
     def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
         """How often ``count`` elements fit into shared memory."""
@@ -1259,11 +1435,15 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...], kernel: str = "") -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = kernel or self._choose(infos, same)
-        make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
+        make = {
+            "rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan, "boxes": self._box_plan,
+        }[kernel]  # fmt: skip
         width, threads, loads, steps, sections = make(infos, same)
         are_whole = kernel == "rows" and threads * width * loads >= self._count
         reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
+        orders = {"groups": self._order_of_groups, "boxes": self._order_of_box}
+        order = orders[kernel](same.index(False)) if kernel in orders else ()
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
@@ -1273,9 +1453,9 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
-            order=self._order_of_groups(same.index(False)) if kernel == "groups" else (),
+            order=order,
             are_whole=are_whole,
-            is_cut=kernel != "groups" and not are_whole and reach < self._count,
+            is_cut=kernel in ("rows", "columns") and not are_whole and reach < self._count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1332,7 +1512,7 @@ class CudaReduction:
         full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
-        if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
+        if across * nbytes < _NARROW_NBYTES and not _is_order_free(self._spec):  # neighbours read a stretch apart
             steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
         # A thread of the last block joins about as many parts as it has taken elements.
         steps = max(steps, _power(math.ceil(count**0.5 / threads), 512))
