@@ -221,6 +221,27 @@ def test_columns_whose_order_is_free_are_shared_element_by_element(
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) > 1 else 0)))
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "columns", "lines"),
+    [
+        ("max", "uint8", 46, 8),
+        ("any", "uint8", 3, 16),
+        ("sum", "int32", 7, 4),
+        ("min", "float16", 61, 8),
+        ("prod", "int64", 9, 2),
+    ],
+)
+@pytest.mark.parametrize("count", [16, 397, 9003])
+def test_several_short_rows_of_columns_are_read_as_one(
+    name: str, dtype: str, columns: int, lines: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 1)
+    x = np.random.default_rng(11).integers(-3, 90, (count, columns)).astype(dtype)
+    found, plan = reduce_on_cuda(name, x, (0,))
+    assert f"rows = g.rows * {lines}," in plan.source
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=0)))
+
+
 def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
     """It takes no counter for each of them: scratch memory that is kept has few."""
     x = np.arange(15000, dtype="int32").reshape(5000, 3) % 7

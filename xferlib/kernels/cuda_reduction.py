@@ -111,7 +111,7 @@ class ReductionKind:
     """Of ``rows``: whether one tile is a whole result."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
-    that it takes, or 1. Of ``boxes`` the results of a block."""
+    that it takes, or 1. Of ``boxes`` the results of a block, of ``columns`` the rows of memory that it takes as one."""
     order: tuple[int, ...]
     """Of ``groups`` the reduced axes without the last, that of the least stride first; of ``boxes`` all, and `ROWS`."""
     is_cut: bool
@@ -667,97 +667,142 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         return " ".join(lines)
 
     def _columns(self) -> str:
-        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them."""
+        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them.
+
+        Where ``sections`` is not 1 it takes that many rows of memory for one, and their results for different ones,
+        until the end.
+        """
         shape = self.shape
-        width, groups, loads = shape.width, shape.threads, shape.loads
+        width, groups, loads, rows = shape.width, shape.threads, shape.loads, shape.sections
         across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
         index = "unsigned int" if shape.is_short else "long long"
         apart, stretch = (groups, 1) if self.is_free else (1, shape.steps)  # what a thread, and its neighbours, take
-        element = f"(start + (at + j) * {apart})"
+        element = f"(start + (at + j) * {apart})" + (f" * {rows}" if rows > 1 else "")
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
-        load = f"const long long k = {element}; {self._loads()} {each} {mapped}"
-        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
-        combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
-        whole = " ".join(combine)
-        rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
-        weights = self._weights()
+        load, mapped = (
+            f"const long long k = {element}; {self._loads()}",
+            f"xf_map({self._vector_arguments()}, k, g.count)",
+        )
+        if self.is_free:
+            start, collect = f"{each} r[v] = {self.neutral};", ""
+            load += f" {each} r[v] = xf_combine(r[v], {mapped});"
+            count_on = ["", ""]
+        else:
+            start = f"xf_acc counter[{levels + 1}][{width}], m[{loads}][{width}];"
+            load += f" {each} m[j][v] = {mapped};"
+            joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
+            combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
+            rest = [f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True)]
+            count_on = [
+                " ".join([*combine, self._count_on(levels, self._weights())]),
+                " ".join([*rest, self._count_on(levels)]),
+            ]
+            collect = self._collect(levels)
+        held = across * width // rows
+        fold = f"""\
+  __syncthreads();
+  for (int c = threadIdx.x; c < g.rows; c += {BLOCK}) {{
+    #pragma unroll
+    for (int line = 1; line < {rows}; ++line) shared[0][c] = xf_combine(shared[0][c], shared[0][line * g.rows + c]);
+  }}
+"""
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
+  const long long rows = g.rows{f" * {rows}" if rows > 1 else ""}, count = g.count{f" / {rows}" if rows > 1 else ""};
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
-  const {index} blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
-  const {index} first = (blockIdx.x - part * blocks) * {across * width} + place;
+  const {index} blocks = (rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const {index} least = (blockIdx.x - part * blocks) * {held}, first = least{f" * {rows}" if rows > 1 else ""} + place;
   const {index} start = part * {groups * shape.steps} + group * {stretch};
-  const long long left = start < g.count ? g.count - start : 0;
+  const long long left = start < count ? count - start : 0;
   const int n = left < {shape.steps * apart} ? (int)(left + {apart - 1}) / {apart} : {shape.steps};
   xf_acc r[{width}];
-  if (first < g.rows && n) {{
+  if (first < rows && n) {{
     const {index} row = first;
     {self._row_pointers()}
-    xf_acc counter[{levels + 1}][{width}];
+    {start}
     int turn = 0;
     for (int at = 0; at < n; at += {loads}, ++turn) {{
-      xf_acc m[{loads}][{width}];
       if (at + {loads} <= n) {{
         #pragma unroll
         for (int j = 0; j < {loads}; ++j) {{ {load} }}
-        {whole}
-        {self._count_on(levels, weights)}
+        {count_on[0]}
       }} else {{
         #pragma unroll
         for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
-        {rest}
-        {self._count_on(levels)}
+        {count_on[1]}
       }}
     }}
-    bool is_empty = true;
-    #pragma unroll
-    for (int level = 0; level <= {levels}; ++level)
-      if (turn >> level & 1) {{
-        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
-        is_empty = false;
-      }}
+    {collect}
+    {self._rest_of_rows() if rows > 1 else ""}
     {each} shared[group][place + v] = r[v];
   }}
   #pragma unroll
   for (int step = 1; step < {groups}; step *= 2) {{
     __syncthreads();
-    if (first < g.rows && group % (2 * step) == 0 && start + step * {stretch} < g.count)
+    if (first < rows && group % (2 * step) == 0 && start + step * {stretch} < count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-{self._join_parts_of_columns() if shape.is_cut else ""}\
-  if (group == 0 && first < g.rows) {{
-    #pragma unroll
-    for (int v = 0; v < {width}; ++v) {{
-      const long long row = first + v;
-      {self._finish_call("shared[0][place + v]")}
-    }}
+{fold if rows > 1 else ""}\
+  __syncthreads();
+{self._join_parts_of_columns(held) if shape.is_cut else ""}\
+  for (int c = threadIdx.x; c < {held}; c += {BLOCK}) {{
+    const long long row = least + c;
+    if (row < g.rows) {{ {self._finish_call("shared[0][c]")} }}
   }}
 }}
 """
 
-    def _join_parts_of_columns(self) -> str:
-        width, groups = self.shape.width, self.shape.threads
-        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+    def _rest_of_rows(self) -> str:
+        """Combine the rows of memory behind the last that are taken for one with those of the first ones."""
+        width, rows = self.shape.width, self.shape.sections
+        values = dict[int, str]()
+        for k, number in self.varying:
+            place = self._place(k, number, f"count * {rows}")
+            at = f"({place} + v * {self._dtype(number).itemsize})"
+            values[number] = to_register(fetch(at, self._dtype(number), self.shape.words[k]), self._dtype(number))
+        mapped = f"xf_map({self._arguments(values)}, 0, g.count)"
+        return f"""\
+if (part == 0 && group == 0) {{
+      const long long behind = g.count % {rows} * g.rows;
+      _Pragma("unroll") for (int v = 0; v < {width}; ++v)
+        if (first + v < behind) r[v] = xf_combine(r[v], {mapped});
+    }}"""
+
+    def _collect(self, levels: int) -> str:
+        """Combine the nodes of the binary counter into ``r``."""
+        each = f'_Pragma("unroll") for (int v = 0; v < {self.shape.width}; ++v)'
+        return f"""\
+bool is_empty = true;
+    #pragma unroll
+    for (int level = 0; level <= {levels}; ++level)
+      if (turn >> level & 1) {{
+        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
+        is_empty = false;
+      }}"""
+
+    def _join_parts_of_columns(self, held: int) -> str:
+        """Combine the parts of the ``held`` results of a block: neighbouring threads those of neighbouring results."""
+        lanes = min(held, BLOCK)
+        groups, walk = BLOCK // lanes, self._walk_call("mine * g.rows + least + c", "g.rows")
         return f"""\
   {{
-    if (group == 0 && first < g.rows) {{
-      {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
-    }}
+    for (int c = threadIdx.x; c < {held}; c += {BLOCK})
+      if (least + c < g.rows) {{ {self._keep("part * g.rows + least + c", "shared[0][c]")} }}
 {self._await_others("blockIdx.x % blocks", groups)}
-    const long long mine = group * per, left = g.parts - mine;
+    xf_acc* const all = shared[0];
+    const int own = threadIdx.x % {lanes}, turn = threadIdx.x / {lanes};
+    const long long mine = turn * per, left = g.parts - mine;
     const int count = left < 0 ? 0 : (int)(left < per ? left : per);
-    if (first < g.rows && count) {{
-      for (int v = 0; v < {width}; ++v)
-        shared[group][place + v] = {self._walk_call("mine * g.rows + first + v", "g.rows")};
-    }}
+    for (int c = own; c < {held}; c += {lanes})
+      if (least + c < g.rows && count) all[turn * {held} + c] = {walk};
     #pragma unroll
     for (int step = 1; step < {groups}; step *= 2) {{
       __syncthreads();
-      if (first < g.rows && group % (2 * step) == 0 && mine + step * per < g.parts)
-        {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+      if (least + own < g.rows && turn % (2 * step) == 0 && mine + step * per < g.parts)
+        all[turn * {held} + own] = xf_combine(all[turn * {held} + own], all[(turn + step) * {held} + own]);
     }}
+    __syncthreads();
   }}
 """
 
@@ -873,7 +918,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_boxes({self._parameters
     {" ".join(begins)}
     cell += rest * y0;
     const int end = count - from < {each} ? count : from + {each};
-    xf_acc r, counter[{levels + 1}][1];
+    xf_acc r[1], counter[{levels + 1}][1];
     int turn = 0;
     for (int e = from; e < end; e += {loads}, ++turn) {{
       xf_acc m[{loads}][1];
@@ -889,19 +934,13 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_boxes({self._parameters
         {self._count_on(levels)}
       }}
     }}
-    bool is_empty = true;
-    #pragma unroll
-    for (int level = 0; level <= {levels}; ++level)
-      if (turn >> level & 1) {{
-        r = is_empty ? counter[level][0] : xf_combine(counter[level][0], r);
-        is_empty = false;
-      }}
+    {self._collect(levels)}
     #pragma unroll
     for (int level = 1; level < {lanes}; level *= 2) {{
-      const xf_acc other = xf_swap(r, level);
-      if (!(lane & level) && from + level * {each} < count) r = xf_combine(r, other);
+      const xf_acc other = xf_swap(r[0], level);
+      if (!(lane & level) && from + level * {each} < count) r[0] = xf_combine(r[0], other);
     }}
-    if (lane == 0 && is_there) {{ {self._finish_call("r")} }}
+    if (lane == 0 && is_there) {{ {self._finish_call("r[0]")} }}
   }}
 }}
 """
@@ -1281,8 +1320,8 @@ class CudaReduction:
         elif shape.kernel == "boxes":
             parts, grid = 1, -(-self._rows // shape.sections)
         else:
-            parts = -(-self._count // (shape.threads * shape.steps))
-            grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
+            parts = -(-(self._count // shape.sections) // (shape.threads * shape.steps))
+            grid = -(-self._rows * shape.sections // (BLOCK // shape.threads * shape.width)) * parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
         self._counters = 0 if not shape.is_cut else self._rows if shape.kernel == "rows" else grid // parts
         first = counters_nbytes(self._counters) if shape.is_cut else 0
@@ -1441,6 +1480,7 @@ class CudaReduction:
         width, threads, loads, steps, sections = make(infos, same)
         are_whole = kernel == "rows" and threads * width * loads >= self._count
         reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
+        count = self._count // sections if kernel == "columns" else self._count
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
         orders = {"groups": self._order_of_groups, "boxes": self._order_of_box}
         order = orders[kernel](same.index(False)) if kernel in orders else ()
@@ -1455,7 +1495,7 @@ class CudaReduction:
             sections=sections,
             order=order,
             are_whole=are_whole,
-            is_cut=kernel in ("rows", "columns") and not are_whole and reach < self._count,
+            is_cut=kernel in ("rows", "columns") and not are_whole and reach < count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1493,16 +1533,18 @@ class CudaReduction:
         return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
-        count, width = self._count, self._columns_width(infos, same)
-        held = width * self._held_nbytes
-        results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
+        width, rows = self._columns_width(infos, same)
+        count, held = self._count // rows, width * self._held_nbytes
+        results, nbytes = -(-self._rows * rows // width), width * max(info.dtype.itemsize for info in infos)
         loads = 8 if nbytes > _SMALL_ACCESS_NBYTES else 16  # small accesses leave the memory idle
         loads = min(_power(count, loads), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
-        most = _power(results, 32)
+        most = _power(results, 32 if rows == 1 else BLOCK)
         choices = [
-            across for across in (32, 16, 8, 4, 2, 1) if across <= most and across * nbytes >= min(most * nbytes, 128)
+            across
+            for across in reversed(_powers(2 * BLOCK))
+            if across <= most and across * nbytes >= min(most * nbytes, 128 if rows == 1 else most * nbytes)
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
         threads = _power(-(-count // loads), BLOCK // across)
@@ -1518,7 +1560,7 @@ class CudaReduction:
         steps = max(steps, _power(math.ceil(count**0.5 / threads), 512))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
-        return width, threads, loads, steps, 1
+        return width, threads, loads, steps, rows
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
@@ -1558,12 +1600,26 @@ class CudaReduction:
         is_aligned = all(math.gcd(16, *each) == 16 for each in addresses)
         return max(1, stride // sizes.pop()) if is_aligned else 1
 
-    def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
-        width = min(_power(max(1, 32 // self._held_nbytes), 16), self._vector_width(infos, self._kept, self._reduced))
-        while self._kept.shape[-1] % width:
+    def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int]:
+        """Neighbouring results in one access, if their accumulators fit the registers: a power of two.
+
+        And the rows of memory for which it takes one, since accesses go on in the next.
+        """
+        most, extent = _power(max(1, 32 // self._held_nbytes), 16), self._kept.shape[-1]
+        width = min(most, self._vector_width(infos, self._kept, self._reduced))
+        while extent % width:
             width //= 2
-        return width
+        wide = min(most, *(16 // info.dtype.itemsize for info in infos[: len(same)]))
+        rows = wide // math.gcd(wide, extent)
+        is_linear = not any(same) and len(self._kept.shape) == len(self._reduced.shape) == 1
+        for k, info in enumerate(infos):
+            size = info.dtype.itemsize
+            is_linear &= (*self._kept.strides[k], *self._reduced.strides[k]) == (size, size * extent)
+            is_linear &= info.pointer % 16 == 0
+        is_worth = wide > width and extent * rows <= BLOCK * wide and self._count >= _LEAST_STRETCH * rows
+        if is_linear and is_worth and _is_order_free(self._spec):
+            return wide, rows
+        return width, 1
 
     def _vector_width(
         self, infos: Sequence[ArrayInfo], along: CallLayout, across: CallLayout, skipped: Sequence[bool] = ()
