@@ -679,24 +679,26 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         apart, stretch = (groups, 1) if self.is_free else (1, shape.steps)  # what a thread, and its neighbours, take
         element = f"(start + (at + j) * {apart})" + (f" * {rows}" if rows > 1 else "")
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        load, mapped = (
-            f"const long long k = {element}; {self._loads()}",
-            f"xf_map({self._vector_arguments()}, k, g.count)",
-        )
-        if self.is_free:
-            start, collect = f"{each} r[v] = {self.neutral};", ""
-            load += f" {each} r[v] = xf_combine(r[v], {mapped});"
-            count_on = ["", ""]
+        every = f'_Pragma("unroll") for (int j = 0; j < {loads}; ++j)'
+        load = f"const long long k = {element}; {self._loads()}"
+        mapped = f"xf_map({self._vector_arguments()}, k, g.count)"
+        if self.is_free:  # all accesses of a turn are made before their values are combined
+            memory = {number: storage_type(self._dtype(number)) for _, number in self.varying}
+            join = f"{each} r[v] = xf_combine(r[v], {mapped});"
+            start = f"{each} r[v] = {self.neutral};"
+            start += "".join(f" {name} h{number}[{loads}][{width}];" for number, name in memory.items())
+            keep = " ".join(f"{each} h{number}[j][v] = l{number}[v];" for number in memory)
+            held = " ".join(f"const {name}* l{number} = h{number}[j];" for number, name in memory.items())
+            whole = f"{every} {{ {load} {keep} }} {every} {{ const long long k = {element}; {held} {join} }}"
+            rest, collect = f"{every} if (at + j < n) {{ {load} {join} }}", ""
         else:
-            start = f"xf_acc counter[{levels + 1}][{width}], m[{loads}][{width}];"
             load += f" {each} m[j][v] = {mapped};"
             joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
             combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
-            rest = [f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True)]
-            count_on = [
-                " ".join([*combine, self._count_on(levels, self._weights())]),
-                " ".join([*rest, self._count_on(levels)]),
-            ]
+            checked = [f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True)]
+            start = f"xf_acc counter[{levels + 1}][{width}], m[{loads}][{width}];"
+            whole = " ".join([f"{every} {{ {load} }}", *combine, self._count_on(levels, self._weights())])
+            rest = " ".join([f"{every} if (at + j < n) {{ {load} }}", *checked, self._count_on(levels)])
             collect = self._collect(levels)
         held = across * width // rows
         fold = f"""\
@@ -724,13 +726,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
     int turn = 0;
     for (int at = 0; at < n; at += {loads}, ++turn) {{
       if (at + {loads} <= n) {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) {{ {load} }}
-        {count_on[0]}
+        {whole}
       }} else {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
-        {count_on[1]}
+        {rest}
       }}
     }}
     {collect}
