@@ -14,8 +14,6 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter. Where no order changes the bits, the threads of a block that share a result
   take its elements in turn, so that they read one stretch of memory together;
-- ``xf_boxes``: a block reads several short results to shared memory, as they lie, where that is another order than
-  theirs, and a few lanes combine each of them from there;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
   result's order. The threads of a warp take adjacent columns and read whole lines, and each finds its own elements in
   shared memory, from where its groups begin; where columns or rows are short, the block's. They leave the groups'
@@ -30,6 +28,7 @@ Elements beyond the last one are the neutral element, where one is known: so the
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 import threading
@@ -98,9 +97,8 @@ class ReductionKind:
     width: int
     """Of ``rows`` the elements in one access, of ``columns`` the results of a thread."""
     threads: int
-    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result, of ``boxes`` the
-    lanes that do: a power of two. Of ``groups`` those of a block, or where it has whole columns, the neighbours whose
-    groups are one node."""
+    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two. Of
+    ``groups`` those of a block, or where it has whole columns, the neighbours whose groups are one node."""
     loads: int
     """The accesses of a thread that are in flight together: a power of two. Of ``groups`` the elements in one, where
     what a block takes is adjacent."""
@@ -111,9 +109,9 @@ class ReductionKind:
     """Of ``rows``: whether one tile is a whole result."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
-    that it takes, or 1. Of ``boxes`` the results of a block, of ``columns`` the rows of memory that it takes as one."""
+    that it takes, or 1. Of ``columns`` the rows of memory that it takes as one."""
     order: tuple[int, ...]
-    """Of ``groups`` the reduced axes without the last, that of the least stride first; of ``boxes`` all, and `ROWS`."""
+    """Of ``groups`` the reduced axes without the last, that of the least stride first."""
     is_cut: bool
     """Whether a result has several parts, which the block that is done last combines."""
     is_short: bool
@@ -150,19 +148,36 @@ template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
 """
 
 
-def _offset(kind: str, rank: int, index: str) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``).
+DIVIDE = """\
+__device__ __forceinline__ unsigned int xf_divide(unsigned int at, xf_divisor by) {
+  return (__umulhi(at, by.factor) + at) >> by.shift;
+}
+"""
+"""The quotient of a number below 2^31 without a division, which takes longer than to read an element: Granlund and
+Montgomery, "Division by invariant integers using multiplication" (1994).
+"""
 
-    ``index`` is the type that counts them: a division of 64 bits takes longer than a cache miss.
-    """
-    inner = " ".join(
-        f"{{ const {index} extent = ({index})g.{kind}_extent[{axis}], rest = at / extent; "
-        f"offset += (long long)(at - rest * extent) * g.{kind}_stride[k][{axis}]; at = rest; }}"
-        for axis in range(rank - 1, 0, -1)
-    )
+
+def divisor(extent: int) -> tuple[int, int]:
+    """The factor and the shift by which `DIVIDE` divides by ``extent``."""
+    shift = (extent - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - extent)) // extent + 1, shift
+
+
+def _offset(kind: str, rank: int, *, is_short: bool) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
+    index = "unsigned int" if is_short else "long long"
+    steps = []
+    for axis in range(rank - 1, 0, -1):
+        extent = f"({index})g.{kind}_extent[{axis}]"
+        rest = f"xf_divide(at, g.{kind}_divisor[{axis}])" if is_short else f"at / {extent}"
+        steps.append(
+            f"{{ const {index} rest = {rest}; "
+            f"offset += (long long)(at - rest * {extent}) * g.{kind}_stride[k][{axis}]; at = rest; }}"
+        )
     return (
         f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, {index} at) {{ "
-        f"long long offset = 0; {inner} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
+        f"long long offset = 0; {' '.join(steps)} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
     )
 
 
@@ -176,13 +191,6 @@ GROUP = 16
 """Elements that a thread of ``xf_groups`` combines."""
 TILE_NBYTES = 32 << 10
 """Of the tile in shared memory from which it takes them."""
-ROWS = -1
-"""Stands for the results among the axes in the order of memory."""
-
-
-def box_cells(nbytes: int) -> int:
-    """The elements of that many bytes that a block of ``xf_boxes`` holds."""
-    return TILE_NBYTES // nbytes // 32 * 32
 
 
 class ReductionWriter:
@@ -252,13 +260,16 @@ class ReductionWriter:
     def _geometry(self) -> str:
         operands = len(self.arrays) + self.spec.outputs
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
-        index = "unsigned int" if self.shape.is_short else "long long"
+        is_short = self.shape.is_short
         return (
+            "struct xf_divisor { unsigned int factor, shift; };\n"
             "struct xf_geometry { long long rows, count, parts, each; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
-            f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
-            + _offset("kept", kept, index)
-            + _offset("reduced", reduced, index)
+            f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; "
+            f"xf_divisor kept_divisor[{kept}], reduced_divisor[{reduced}]; }};\n"
+            + DIVIDE
+            + _offset("kept", kept, is_short=is_short)
+            + _offset("reduced", reduced, is_short=is_short)
         )
 
     def _dtype(self, number: int) -> DType:
@@ -827,122 +838,6 @@ bool is_empty = true;
           }}
         }}"""
 
-    def _boxes(self) -> str:
-        """The kernel whose blocks read ``sections`` results to shared memory, as they lie, and combine them there.
-
-        Of a result ``threads`` lanes take ``steps`` neighbours each, ``loads`` together. From an element that it has
-        read to its next one a thread counts the axes on: a division takes longer than the access.
-        """
-        shape = self.shape
-        rows, lanes, each, loads = shape.sections, shape.threads, shape.steps, shape.loads
-        levels, last = (each // loads).bit_length() - 1, shape.reduced_rank - 1
-        extent = {axis: f"(int)g.reduced_extent[{axis}]" for axis in range(last + 1)} | {ROWS: f"{rows}"}
-        name = {axis: f"{axis}" for axis in range(last + 1)} | {ROWS: "row"}
-        order, above = shape.order, shape.order[1:]
-        find = [f"int rest = threadIdx.x, step = {BLOCK};"]
-        for axis in order[:-1]:
-            find.append(f"int d{name[axis]} = rest % {extent[axis]}; rest /= {extent[axis]};")
-            find.append(f"const int s{name[axis]} = step % {extent[axis]}; step /= {extent[axis]};")
-        find.append(f"int d{name[order[-1]]} = rest; const int s{name[order[-1]]} = step;")
-        steps = [f"d{name[axis]} += s{name[axis]};" for axis in order]
-        pitches = [f"const int y{name[order[0]]} = 1;"]
-        for axis, after in zip(order, above, strict=False):
-            pitches.append(f"const int y{name[after]} = y{name[axis]} * {extent[axis]};")
-        boards, bases, reads = [], [], []
-        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
-        cells = box_cells(sum(self._dtype(number).itemsize for _, number in self.varying))
-        carries = dict.fromkeys(order, "")
-        for k, number in self.varying:
-            stride = {axis: f"g.reduced_stride[{k}][{axis}]" for axis in range(last + 1)} | {ROWS: "0"}
-            memory = storage_type(self._dtype(number))
-            boards.append(f"__shared__ {memory} t{number}[{cells // 32 * 33}];")
-            boards.append(f"__shared__ long long base{number}[{rows}];")
-            bases.append(f"base{number}[i] = xf_kept_offset(g, {k}, first + i);")
-            begin = " + ".join(f"d{name[axis]} * {stride[axis]}" for axis in order)
-            by = " + ".join(f"s{name[axis]} * {stride[axis]}" for axis in order)
-            find.append(f"long long at{number} = {begin}; const long long by{number} = {by};")
-            for axis, after in zip(order, above, strict=False):
-                find.append(
-                    f"const long long wrap{number}_{name[axis]} = {stride[after]} - {stride[axis]} * {extent[axis]};"
-                )
-                carries[axis] += f" at{number} += wrap{number}_{name[axis]};"
-            steps.append(f"at{number} += by{number};")
-            place = f"(p{self.spec.sources[number]} + base{number}[drow] + at{number})"
-            value = fetch(place, self._dtype(number), shape.words[k])
-            reads.append(f"if (drow < found) t{number}[i + i / 32] = {value};")
-            values[number] = to_register(f"t{number}[cell + cell / 32]", self._dtype(number))
-        for axis, after in zip(order, above, strict=False):
-            steps.append(
-                f"if (d{name[axis]} >= {extent[axis]}) {{ d{name[axis]} -= {extent[axis]}; ++d{name[after]};"
-                f"{carries[axis]} }}"
-            )
-        follow = ""
-        for axis in range(1, last + 1):
-            follow = (
-                f"++c{axis}; cell += y{axis}; if (c{axis} == {extent[axis]}) {{ c{axis} = 0; "
-                f"cell -= {extent[axis]} * y{axis}; {follow or 'cell += y0;'} }}"
-            )
-        begins = [
-            f"int c{axis} = rest % {extent[axis]}; rest /= {extent[axis]}; cell += c{axis} * y{axis};"
-            for axis in range(last, 0, -1)
-        ]
-        mapped = f"m[j][0] = xf_map({self._arguments(values)}, e + j, g.count);"
-        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
-        whole = " ".join(f"m[{j}][0] = xf_combine(m[{j}][0], m[{k}][0]);" for j, k in joins)
-        rest = " ".join(f"if (e + {k} < end) m[{j}][0] = xf_combine(m[{j}][0], m[{k}][0]);" for j, k in joins)
-        weights = self._weights()
-        return f"""\
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_boxes({self._parameters()}) {{
-  {" ".join(boards)}
-  const long long first = (long long)blockIdx.x * {rows};
-  const int found = g.rows - first < {rows} ? (int)(g.rows - first) : {rows};
-  const int count = (int)g.count, cells = {rows} * count;
-  for (int i = threadIdx.x; i < found; i += {BLOCK}) {{ {" ".join(bases)} }}
-  __syncthreads();
-  {" ".join(pitches)}
-  {{
-    {" ".join(find)}
-    #pragma unroll 8
-    for (int i = threadIdx.x; i < cells; i += {BLOCK}) {{ {" ".join(reads)} {" ".join(steps)} }}
-  }}
-  __syncthreads();
-  const int lane = threadIdx.x % {lanes};
-  for (int task = threadIdx.x; (task & ~31) < found * {lanes}; task += {BLOCK}) {{
-    const bool is_there = task < found * {lanes};  // shuffles need all lanes
-    const int place = is_there ? task / {lanes} : 0, from = lane * {each};
-    const long long row = first + place;
-    {self._row_pointers()}
-    int rest = from, cell = place * yrow;
-    {" ".join(begins)}
-    cell += rest * y0;
-    const int end = count - from < {each} ? count : from + {each};
-    xf_acc r[1], counter[{levels + 1}][1];
-    int turn = 0;
-    for (int e = from; e < end; e += {loads}, ++turn) {{
-      xf_acc m[{loads}][1];
-      if (e + {loads} <= end) {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) {{ {mapped} {follow} }}
-        {whole}
-        {self._count_on(levels, weights)}
-      }} else {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) if (e + j < end) {{ {mapped} {follow} }}
-        {rest}
-        {self._count_on(levels)}
-      }}
-    }}
-    {self._collect(levels)}
-    #pragma unroll
-    for (int level = 1; level < {lanes}; level *= 2) {{
-      const xf_acc other = xf_swap(r[0], level);
-      if (!(lane & level) && from + level * {each} < count) r[0] = xf_combine(r[0], other);
-    }}
-    if (lane == 0 && is_there) {{ {self._finish_call("r[0]")} }}
-  }}
-}}
-"""
-
     def _groups(self) -> str:
         """The kernel whose threads combine `GROUP` elements in turn: see `CudaReduction._group_plan`."""
         if self.shape.width > 1:
@@ -1071,22 +966,23 @@ const long long place = {place};
         They are those from which groups start, and 15 more; a group that goes on in the next column reads that one's
         first elements where they lie.
         """
-        rows, across, along = self.shape.sections, "(int)g.reduced_extent[0]", "g.reduced_extent[1]"
+        rows, last = self.shape.sections, self.shape.reduced_rank - 1
+        across, along = f"(int)g.reduced_extent[{last - 1}]", f"g.reduced_extent[{last}]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
         loads, together, width = [], [], self.shape.loads
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
-            place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
+            offset = f" + xf_reduced_offset(g, {k}, plane * across * {along})" if last > 1 else ""
+            plane = f"(q{number}{offset})"
+            place = f"{plane} + b * {stride}[{last - 1}] + (first + c) * {stride}[{last}]"
             loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
-            moves = self._vector_load(
-                number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})"
-            )
+            moves = self._vector_load(number, storage_type(dtype), width, f"({plane} + (start + i) * {dtype.itemsize})")
             each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
             together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
             held = f"t{number}[cell + cell / 32]"
-            apart = fetch(f"q{number} + (b + 1) * {stride}[0] + (c - {along}) * {stride}[1]", dtype, word)
+            apart = fetch(f"q{number} + xf_reduced_offset(g, {k}, e + j)", dtype, word)
             values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
         vectors = f"""\
 const long long start = first * across;
@@ -1096,9 +992,10 @@ const long long start = first * across;
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   {boards}
-  const long long stretches = ({along} + {rows - 1}) / {rows}, row = blockIdx.x / stretches;
-  const long long first = (blockIdx.x - row * stretches) * {rows};
   const int across = {across};
+  const long long stretches = ({along} + {rows - 1}) / {rows}, planes = g.count / (across * {along});
+  const long long block = blockIdx.x / stretches, row = block / planes, plane = block - row * planes;
+  const long long first = (blockIdx.x - block * stretches) * {rows};
   const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
   {self._row_pointers()}
   int i = threadIdx.x, step = {BLOCK};
@@ -1110,16 +1007,16 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   }}
   __syncthreads();
   for (int n = threadIdx.x; n < across * {rows // GROUP}; n += {BLOCK}) {{
-    const int b = n % across;
-    const long long e = ((b * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
-    const long long from = e - b * {along};
+    const long long b = n % across, column = plane * across + b;
+    const long long e = ((column * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
+    const long long from = e - column * {along};
     if (from >= {along} || from >= first + {rows}) continue;
     const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
     xf_acc m[{GROUP}];
     #pragma unroll
     for (int j = 0; j < {GROUP}; ++j) {{
       const long long c = from + j;
-      const int cell = (int)(c - first) * across + b;
+      const int cell = (int)((c - first) * across + b);
       if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
     }}
     {self._join_in_thread("m", GROUP, "{step} < left")}
@@ -1209,6 +1106,8 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
 _BYTE = np.dtype(np.uint8)
+_FAR = 1 << 62
+"""Stands for the stride of an axis along which an array has one element."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
@@ -1293,9 +1192,7 @@ class CudaReduction:
         if self._count <= 1 and (program := program_of_few(spec, self._count)) is not None:
             self._plan = self._plan_few(program, kept, infos)
             return
-        if self._takes_boxes(infos[:arrays]):
-            shape = self._shape(infos[:arrays], self._words(infos), "boxes")
-        elif self._takes_groups(infos[:arrays]):
+        if self._takes_groups(infos[:arrays]):
             self._kept = kept.with_axes()  # rows in order
             shape = self._shape(infos[:arrays], self._words(infos), "groups")
             self._rest = self._plan_rest(kept, infos[arrays:], self._node(shape))
@@ -1314,9 +1211,8 @@ class CudaReduction:
             blocks = -(-columns // shape.width)
             if shape.width == 1:
                 blocks = -(-columns // shape.threads) * -(-along // shape.steps)
-            grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
-        elif shape.kernel == "boxes":
-            parts, grid = 1, -(-self._rows // shape.sections)
+            planes = columns // self._reduced.shape[-2]
+            grid = self._rows * (planes * -(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
             parts = -(-(self._count // shape.sections) // (shape.threads * shape.steps))
             grid = -(-self._rows * shape.sections // (BLOCK // shape.threads * shape.width)) * parts
@@ -1358,6 +1254,8 @@ class CudaReduction:
         if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
             return False
         order = self._order_of_groups(varying[0])
+        if self._planes(varying[0]) <= GROUP:
+            return False
         is_across, run = True, 1
         for k in varying:
             strides = self._reduced.strides[k]
@@ -1369,43 +1267,17 @@ class CudaReduction:
             run *= self._reduced.shape[axis]
         along, is_plane = self._reduced.shape[-1], len(order) == 1
         if run < 32:
-            is_long = is_plane and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
+            is_beside = order[0] == len(order) - 1 and run == self._reduced.shape[order[0]]
+            is_long = is_beside and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
         else:
             is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 48)
         return is_across and is_long and self._rows * self._count >= _FULL
 
-    def _takes_boxes(self, infos: Sequence[ArrayInfo]) -> bool:
-        """Whether results are short, many, and in another order than their memory, in a reduction that keeps it."""
-        varying = [k for k in range(len(infos)) if any(self._reduced.strides[k])]
-        if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
-            return False
-        least = [min(range(len(self._reduced.shape)), key=lambda axis: self._apart(k, axis)) for k in varying]
-        is_across = all(
-            least[0] == axis != len(self._reduced.shape) - 1 and self._apart(k, axis) < abs(self._kept.strides[k][-1])
-            for k, axis in zip(varying, least, strict=True)
-        )
-        is_held = self._count <= box_cells(sum(infos[k].dtype.itemsize for k in varying)) // 2
-        return is_across and is_held and self._rows * self._count >= _FULL
-
-    def _apart(self, k: int, axis: int) -> int:
-        """The bytes from one element of an array to the next along a reduced axis; of one that has none, many."""
-        return abs(self._reduced.strides[k][axis]) or 1 << 62
-
-    def _box_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
-        varying = [k for k in range(len(infos)) if not same[k]]
-        cells = box_cells(sum(infos[k].dtype.itemsize for k in varying))
-        most = 1 << (max(1, 2 * _MOST_HELD_NBYTES // self._held_nbytes).bit_length() - 1)
-        loads = _power(self._count, min(GROUP, most))
-        lanes = _power(-(-self._count // loads), 32)
-        each = loads * _power(-(-self._count // (loads * lanes)), 4096)
-        rows = min(cells // self._count, BLOCK, max(1, self._rows // _BLOCKS))
-        return 1, lanes, loads, each, 1 << rows.bit_length() - 1
-
-    def _order_of_box(self, k: int) -> tuple[int, ...]:
-        """The reduced axes, and `ROWS` among them, that of the least stride of an array first."""
-        apart = {axis: self._apart(k, axis) for axis in range(len(self._reduced.shape))}
-        apart[ROWS] = abs(self._kept.strides[k][-1]) or 1 << 62
-        return tuple(sorted(apart, key=apart.__getitem__))
+    def _planes(self, k: int) -> int:
+        """The runs of memory in which the neighbours of a result lie: 1 where it is in the memory's order."""
+        strides = self._reduced.strides[k]
+        least = min(range(len(strides)), key=lambda axis: (abs(strides[axis]) or _FAR, -axis))
+        return math.prod(self._reduced.shape[least + 1 :])
 
     def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
         """How often ``count`` elements fit into shared memory."""
@@ -1443,9 +1315,10 @@ class CudaReduction:
         *outer, across, along = self._reduced.shape
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {k: info.dtype.itemsize for info, k in varying}
-        if across < 32 and not outer:
-            is_linear = all(self._reduced.strides[k] == (size, across * size) for k, size in sizes.items())
-            aligned = math.gcd(16, *(each for info, k in varying for each in (info.pointer, *self._kept.strides[k])))
+        if across < 32 and self._order_of_groups(varying[0][1])[0] == len(outer):
+            is_linear = all(self._reduced.strides[k][-2:] == (size, across * size) for k, size in sizes.items())
+            apart = (self._kept.strides[k] + self._reduced.strides[k][:-2] for _, k in varying)
+            aligned = math.gcd(16, *(info.pointer for info, _ in varying), *itertools.chain(*apart))
             width = aligned // max(sizes.values()) if is_linear else 1
             return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
         width = 1 << (max(1, self._tile_rows(infos, along) - 16 // min(sizes.values())).bit_length() - 1)
@@ -1472,16 +1345,12 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...], kernel: str = "") -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = kernel or self._choose(infos, same)
-        make = {
-            "rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan, "boxes": self._box_plan,
-        }[kernel]  # fmt: skip
+        make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
         are_whole = kernel == "rows" and threads * width * loads >= self._count
         reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
         count = self._count // sections if kernel == "columns" else self._count
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
-        orders = {"groups": self._order_of_groups, "boxes": self._order_of_box}
-        order = orders[kernel](same.index(False)) if kernel in orders else ()
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
@@ -1491,9 +1360,9 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
-            order=order,
+            order=self._order_of_groups(same.index(False)) if kernel == "groups" else (),
             are_whole=are_whole,
-            is_cut=kernel in ("rows", "columns") and not are_whole and reach < count,
+            is_cut=kernel != "groups" and not are_whole and reach < count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1502,11 +1371,13 @@ class CudaReduction:
         )
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
-        varying = [k for k in range(len(infos)) if not same[k]]
-        is_along = not varying or (
-            abs(self._reduced.strides[varying[0]][-1]) <= abs(self._kept.strides[varying[0]][-1]) or self._rows == 1
-        )
-        return "rows" if is_along else "columns"
+        varying = next((k for k in range(len(infos)) if not same[k]), None)
+        if varying is None or self._rows == 1:
+            return "rows"
+        # Where neighbours lie in few runs of memory, the accesses of a warp find what others of it have read.
+        strides = self._reduced.strides[varying]
+        least = min(abs(each) or _FAR for each in strides) if self._planes(varying) <= GROUP else abs(strides[-1])
+        return "rows" if least <= abs(self._kept.strides[varying][-1]) else "columns"
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
@@ -1538,10 +1409,10 @@ class CudaReduction:
         loads = min(_power(count, loads), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
-        most = _power(results, 32 if rows == 1 else BLOCK)
+        most = _power(results, 32)
         choices = [
             across
-            for across in reversed(_powers(2 * BLOCK))
+            for across in (32, 16, 8, 4, 2, 1)
             if across <= most and across * nbytes >= min(most * nbytes, 128 if rows == 1 else most * nbytes)
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
@@ -1614,7 +1485,7 @@ class CudaReduction:
             size = info.dtype.itemsize
             is_linear &= (*self._kept.strides[k], *self._reduced.strides[k]) == (size, size * extent)
             is_linear &= info.pointer % 16 == 0
-        is_worth = wide > width and extent * rows <= BLOCK * wide and self._count >= _LEAST_STRETCH * rows
+        is_worth = wide > width and extent * rows <= 32 * wide and self._count >= _LEAST_STRETCH * rows
         if is_linear and is_worth and _is_order_free(self._spec):
             return wide, rows
         return width, 1
@@ -1640,7 +1511,10 @@ class CudaReduction:
             values += strides
         for strides in self._reduced.strides:
             values += strides
-        return struct.pack(f"{len(values)}q", *values)
+        factors = [
+            each for extent in (*self._kept.shape, *self._reduced.shape) for each in divisor(min(extent, 1 << 31))
+        ]
+        return struct.pack(f"{len(values)}q{len(factors)}I", *values, *factors)
 
     # --- running
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
