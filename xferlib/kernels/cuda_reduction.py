@@ -225,6 +225,13 @@ class ReductionWriter:
         is_small = len(self.dtypes) == 1 and self.dtypes[0].itemsize <= 4
         return is_small and len(self.arrays) == 1 and len(self.spec.map_program.nodes) <= 4
 
+    def _free_bounds(self) -> str:
+        """The threads of a block, and how many blocks run at once where no order is kept.
+
+        Told so, compilers make all accesses of a turn first; else two or three of eight.
+        """
+        return f"{BLOCK}, {RESIDENT // 2}" if self.is_free else f"{BLOCK}"
+
     # --- device functions
     def _accumulator(self) -> str:
         types = ["int" if number in self.places else c_type(dtype) for number, dtype in enumerate(self.dtypes)]
@@ -437,7 +444,7 @@ const {index} row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
   {self._row_pointers()}
   xf_acc {f"total = {self.neutral}" if self.is_free else "total"}, r[{shape.loads}];"""
         finish = f"if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call('total')} }}"
-        bounds = f"{BLOCK}, {RESIDENT}" if self._is_light() else f"{BLOCK}"
+        bounds = f"{BLOCK}, {RESIDENT}" if self._is_light() else self._free_bounds()
         head = f"""\
 extern "C" __global__ void __launch_bounds__({bounds}) xf_rows({self._parameters()}) {{
   const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
@@ -597,20 +604,36 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
             store = (
                 f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
             )
+        each = f'_Pragma("unroll") for (int j = 0; j < {count}; ++j)'
+        place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
+        begin = f"r[j] = {self.neutral};" if checks and self.neutral else ""
+        boards, keep, held = self._hold(count)
         lines.append(f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j) {{
-          const int at = (j * {lanes} + lane) * {width};
-          const long long k = start + at;
-          {f"r[j] = {self.neutral};" if checks and self.neutral else ""}
+        {boards}
+        {each} {{ {place} {first} {{ {self._loads(checks=checks)} {keep} }} }}
+        {each} {{
+          {place} {begin}
           {first} {{
-            {self._loads(checks=checks)} xf_acc m[{width}];
+            {held} xf_acc m[{width}];
             _Pragma("unroll") for (int v = 0; v < {width}; ++v) {store}
             {self._join_in_thread("m", width, exists)}
             r[j] = m[0];
           }}
         }}""")
         return "\n".join(lines)
+
+    def _hold(self, count: int) -> tuple[str, str, str]:
+        """Variables for the values of ``count`` accesses; how access ``j`` is kept in them, and found again.
+
+        So all accesses are made before the first value is used, whatever conditions are between.
+        """
+        memory = {number: storage_type(self._dtype(number)) for _, number in self.varying}
+        size = self.shape.width * self.shape.step
+        boards = " ".join(f"{name} h{number}[{count}][{size}];" for number, name in memory.items())
+        each = f'_Pragma("unroll") for (int v = 0; v < {size}; ++v)'
+        keep = " ".join(f"{each} h{number}[j][v] = l{number}[v];" for number in memory)
+        found = " ".join(f"const {name}* l{number} = h{number}[j];" for number, name in memory.items())
+        return boards, keep, found
 
     def _free_tile(self, *, checks: bool) -> str:
         """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
@@ -693,13 +716,10 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         every = f'_Pragma("unroll") for (int j = 0; j < {loads}; ++j)'
         load = f"const long long k = {element}; {self._loads()}"
         mapped = f"xf_map({self._vector_arguments()}, k, g.count)"
-        if self.is_free:  # all accesses of a turn are made before their values are combined
-            memory = {number: storage_type(self._dtype(number)) for _, number in self.varying}
+        if self.is_free:
+            boards, keep, held = self._hold(loads)
             join = f"{each} r[v] = xf_combine(r[v], {mapped});"
-            start = f"{each} r[v] = {self.neutral};"
-            start += "".join(f" {name} h{number}[{loads}][{width}];" for number, name in memory.items())
-            keep = " ".join(f"{each} h{number}[j][v] = l{number}[v];" for number in memory)
-            held = " ".join(f"const {name}* l{number} = h{number}[j];" for number, name in memory.items())
+            start = f"{each} r[v] = {self.neutral}; {boards}"
             whole = f"{every} {{ {load} {keep} }} {every} {{ const long long k = {element}; {held} {join} }}"
             rest, collect = f"{every} if (at + j < n) {{ {load} {join} }}", ""
         else:
@@ -720,7 +740,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
   }}
 """
         return f"""\
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__({self._free_bounds()}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
   const long long rows = g.rows{f" * {rows}" if rows > 1 else ""}, count = g.count{f" / {rows}" if rows > 1 else ""};
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
@@ -971,7 +991,8 @@ const long long place = {place};
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
         loads, together, width = [], [], self.shape.loads
-        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        here = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        behind = dict(here)
         for k, number in self.varying:
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
             offset = f" + xf_reduced_offset(g, {k}, plane * across * {along})" if last > 1 else ""
@@ -981,9 +1002,12 @@ const long long place = {place};
             moves = self._vector_load(number, storage_type(dtype), width, f"({plane} + (start + i) * {dtype.itemsize})")
             each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
             together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
-            held = f"t{number}[cell + cell / 32]"
-            apart = fetch(f"q{number} + xf_reduced_offset(g, {k}, e + j)", dtype, word)
-            values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
+            here[number] = to_register(f"t{number}[cell + cell / 32]", dtype)
+            behind[number] = to_register(fetch(f"q{number} + xf_reduced_offset(g, {k}, e + j)", dtype, word), dtype)
+
+        def mapped(values: dict[int, str]) -> str:
+            return f"xf_map({self._arguments(values)}, e + j, g.count)"
+
         vectors = f"""\
 const long long start = first * across;
   #pragma unroll 4
@@ -1011,15 +1035,21 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
     const long long e = ((column * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
     const long long from = e - column * {along};
     if (from >= {along} || from >= first + {rows}) continue;
-    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+    const int begin = (int)((from - first) * across + b);
     xf_acc m[{GROUP}];
-    #pragma unroll
-    for (int j = 0; j < {GROUP}; ++j) {{
-      const long long c = from + j;
-      const int cell = (int)((c - first) * across + b);
-      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
+    if (from + {GROUP} <= {along}) {{
+      #pragma unroll
+      for (int j = 0; j < {GROUP}; ++j) {{ const int cell = begin + j * across; m[j] = {mapped(here)}; }}
+      {self._join_in_thread("m", GROUP, "")}
+    }} else {{
+      const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+      #pragma unroll
+      for (int j = 0; j < {GROUP}; ++j) {{
+        const int cell = begin + j * across;
+        if (j < left) {{ if (from + j < {along}) m[j] = {mapped(here)}; else m[j] = {mapped(behind)}; }}
+      }}
+      {self._join_in_thread("m", GROUP, "{step} < left")}
     }}
-    {self._join_in_thread("m", GROUP, "{step} < left")}
     {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
   }}
 }}
