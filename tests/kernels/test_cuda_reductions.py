@@ -166,16 +166,16 @@ def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -
     assert len(block) >= second[-1]
 
 
-@given(st.integers(1, 15), st.sampled_from(("float32", "float16", "float64")), st.integers(0, 3), st.integers(0, 2))
+@given(st.integers(17, 29), st.sampled_from(("float32", "float16", "float64")), st.integers(0, 3), st.integers(0, 2))
 @settings(max_examples=6, deadline=None)
 def test_short_columns_are_read_in_whole_accesses(along: int, dtype: str, start: int, gap: int) -> None:
-    across = 1000 + 37 * along
+    across = 300 + 7 * along
     numbers = np.random.default_rng(along).normal(size=2 * along * (across + gap) + start).astype(dtype)
     x = numbers[start:].reshape(2, along, across + gap)[..., :across].transpose(0, 2, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_reduction, "_FULL", 64)
         found, plan = reduce_on_cuda("sum", x, (1, 2))
-    assert "uint4*" in plan.source or along == 1
+    assert "*(uint4*)" in plan.source
     assert same_bits(found, np.asarray(reductions.sum(x, axis=(1, 2))))
 
 

@@ -607,14 +607,14 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         each = f'_Pragma("unroll") for (int j = 0; j < {count}; ++j)'
         place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
         begin = f"r[j] = {self.neutral};" if checks and self.neutral else ""
-        boards, keep, held = self._hold(count)
+        boards, keep, found = self._hold(count)
         lines.append(f"""\
         {boards}
         {each} {{ {place} {first} {{ {self._loads(checks=checks)} {keep} }} }}
         {each} {{
           {place} {begin}
           {first} {{
-            {held} xf_acc m[{width}];
+            {found} xf_acc m[{width}];
             _Pragma("unroll") for (int v = 0; v < {width}; ++v) {store}
             {self._join_in_thread("m", width, exists)}
             r[j] = m[0];
@@ -717,10 +717,10 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         load = f"const long long k = {element}; {self._loads()}"
         mapped = f"xf_map({self._vector_arguments()}, k, g.count)"
         if self.is_free:
-            boards, keep, held = self._hold(loads)
+            boards, keep, found = self._hold(loads)
             join = f"{each} r[v] = xf_combine(r[v], {mapped});"
             start = f"{each} r[v] = {self.neutral}; {boards}"
-            whole = f"{every} {{ {load} {keep} }} {every} {{ const long long k = {element}; {held} {join} }}"
+            whole = f"{every} {{ {load} {keep} }} {every} {{ const long long k = {element}; {found} {join} }}"
             rest, collect = f"{every} if (at + j < n) {{ {load} {join} }}", ""
         else:
             load += f" {each} m[j][v] = {mapped};"
@@ -1295,12 +1295,12 @@ class CudaReduction:
             if abs(self._reduced.strides[varying[0]][axis]) != run * abs(self._reduced.strides[varying[0]][order[0]]):
                 break
             run *= self._reduced.shape[axis]
-        along, is_plane = self._reduced.shape[-1], len(order) == 1
+        along = self._reduced.shape[-1]
         if run < 32:
             is_beside = order[0] == len(order) - 1 and run == self._reduced.shape[order[0]]
             is_long = is_beside and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
         else:
-            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 48)
+            is_long = along >= GROUP
         return is_across and is_long and self._rows * self._count >= _FULL
 
     def _planes(self, k: int) -> int:
