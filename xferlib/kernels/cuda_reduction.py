@@ -193,6 +193,24 @@ TILE_NBYTES = 32 << 10
 """Of the tile in shared memory from which it takes them."""
 
 
+FILL = 8
+"""Accesses of a thread that fills shared memory, which are made together."""
+
+
+def _fill(count: str, find: str, board: str, load: str, store: str) -> str:
+    """The loops in which the threads of a block bring ``count`` pieces to shared memory: piece ``i`` by ``h[j]``.
+
+    A loop that stored each piece before it asked for the next would have one access of a thread in flight.
+    """
+    each = f'_Pragma("unroll") for (int j = 0; j < {FILL}; ++j) {{ const int i = from + j * {BLOCK};'
+    return f"""\
+for (int from = threadIdx.x; from < {count}; from += {FILL * BLOCK}) {{
+    {board}
+    {each} if (i < {count}) {{ {find} {{ {load} }} }} }}
+    {each} if (i < {count}) {{ {find} {{ {store} }} }} }}
+  }}"""
+
+
 class ReductionWriter:
     """Writes the source for one reduction and one kind of call."""
 
@@ -990,7 +1008,7 @@ const long long place = {place};
         across, along = f"(int)g.reduced_extent[{last - 1}]", f"g.reduced_extent[{last}]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
-        loads, together, width = [], [], self.shape.loads
+        fills, width = [], self.shape.loads
         here = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         behind = dict(here)
         for k, number in self.varying:
@@ -998,21 +1016,34 @@ const long long place = {place};
             offset = f" + xf_reduced_offset(g, {k}, plane * across * {along})" if last > 1 else ""
             plane = f"(q{number}{offset})"
             place = f"{plane} + b * {stride}[{last - 1}] + (first + c) * {stride}[{last}]"
-            loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
-            moves = self._vector_load(number, storage_type(dtype), width, f"({plane} + (start + i) * {dtype.itemsize})")
-            each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-            together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
+            memory, each = storage_type(dtype), f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+            cell = f"t{number}[i + i / 32] = "
+            if width > 1:
+                whole = f"const int at = i * {width};"
+                moves = self._vector_load(
+                    number, memory, width, f"({plane} + (first * across + at) * {dtype.itemsize})"
+                )
+                fills.append(
+                    _fill(
+                        f"found * across / {width}", "", f"{memory} h[{FILL}][{width}];",
+                        f"{whole} {moves} {each} h[j][v] = l{number}[v];",
+                        f"{whole} {each} t{number}[at + at / 32 + v] = h[j][v];",
+                    )
+                )  # fmt: skip
+                fills.append(
+                    f"if (threadIdx.x < found * across % {width}) {{ const int i = found * across / {width} * {width} "
+                    f"+ threadIdx.x, c = i / across, b = i - c * across; {cell}{fetch(place, dtype, word)}; }}"
+                )
+            else:
+                find = "const int c = i / across, b = i - c * across;"
+                load = f"{find} h[j] = {fetch(place, dtype, word)};"
+                fills.append(_fill("found * across", "", f"{memory} h[{FILL}];", load, f"{cell}h[j];"))
             here[number] = to_register(f"t{number}[cell + cell / 32]", dtype)
             behind[number] = to_register(fetch(f"q{number} + xf_reduced_offset(g, {k}, e + j)", dtype, word), dtype)
 
         def mapped(values: dict[int, str]) -> str:
             return f"xf_map({self._arguments(values)}, e + j, g.count)"
 
-        vectors = f"""\
-const long long start = first * across;
-  #pragma unroll 4
-  for (i *= {width}; i + {width} <= found * across; i += {BLOCK * width}) {{ {" ".join(together)} }}
-  step = 1;  // at most one thread has a part of an access left"""
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   {boards}
@@ -1022,13 +1053,10 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   const long long first = (blockIdx.x - block * stretches) * {rows};
   const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
   {self._row_pointers()}
-  int i = threadIdx.x, step = {BLOCK};
-  {vectors if width > 1 else ""}
-  #pragma unroll 4
-  for (; i < found * across; i += step) {{
-    const int c = i / across, b = i - c * across;
-    {" ".join(loads)}
-  }}
+  {
+            '''
+  '''.join(fills)
+        }
   __syncthreads();
   for (int n = threadIdx.x; n < across * {rows // GROUP}; n += {BLOCK}) {{
     const long long b = n % across, column = plane * across + b;
@@ -1073,7 +1101,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
             pitch, pieces = width + max(each, 4 // size, 1), width // each + (each > 1)
             boards.append(f"__shared__ __align__(16) {memory} t{number}[{cells}];")
             place, cell = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]", f"t{number} + c * {pitch} + b"
-            move = f"if (b < found) *({cell}) = {fetch(place, dtype, shape.words[k])};"
+            find = f"const int c = i / {pieces}, b = i % {pieces} * {each};"
+            exists, board = "b < found", f"{memory} h[{FILL}];"
+            load, move = f"h[j] = {fetch(place, dtype, shape.words[k])};", f"*({cell}) = h[j];"
             shift = ""
             if each > 1:
                 starts.append(f"const unsigned int start{number} = (size_t)(q{number} + first * {size}) & 15;")
@@ -1081,16 +1111,10 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
                 steps.append(f"at{number} += (unsigned int){stride}[1];")
                 wraps.append(f"at{number} = start{number};")
                 lead = f"(int)(start{number} + c * (unsigned int){stride}[1] & 15)"
-                move = (
-                    f"const int lead = {lead}; if (b * {size} < found * {size} + lead) "
-                    f"*(uint4*)({cell}) = *(const uint4*)({place} - lead);"
-                )
-            loads.append(f"""\
-  #pragma unroll 4
-  for (int i = threadIdx.x; i < along * {pieces}; i += {BLOCK}) {{
-    const int c = i / {pieces}, b = i % {pieces} * {each};
-    {move}
-  }}""")
+                find, board = f"{find} const int lead = {lead};", f"uint4 h[{FILL}];"
+                exists = f"b * {size} < found * {size} + lead"
+                load, move = f"h[j] = *(const uint4*)({place} - lead);", f"*(uint4*)({cell}) = h[j];"
+            loads.append(_fill(f"along * {pieces}", f"{find} if ({exists})", board, load, move))
             values[number] = to_register(f"t{number}[c * {pitch} + b{shift}]", dtype)
         begins = " ".join(
             f"unsigned int at{n} = start{n} + c * (unsigned int)g.reduced_stride[{k}][1];"
