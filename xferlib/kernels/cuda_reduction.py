@@ -7,10 +7,11 @@ elements is a node of it, so that a 16-byte access, a thread, a warp, a block ma
 shape is cut changes no bit. The kernels differ only in which thread computes which node:
 
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
-  memory, or lie in few runs of it, whose lines the cache holds until the next access. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
-  eight accesses of each lane take seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of
-  integers), lanes combine what they load, and exchange once. To begin takes a warp longer than a tile, so it goes on
-  with further tiles, or with further short results, before other warps share them;
+  memory, or lie in few runs of it, whose lines the cache holds until the next access. They load tiles of it together,
+  in the result's order, and exchange nodes by shuffles, which halves their number: eight accesses of each lane take
+  seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of integers), lanes combine what they load,
+  and exchange once. To begin takes a warp longer than a tile, so it goes on with further tiles, or with further short
+  results, before other warps share them;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter. Where no order changes the bits, the threads of a block that share a result
   take its elements in turn, so that they read one stretch of memory together;
