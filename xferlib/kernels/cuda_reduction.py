@@ -626,11 +626,13 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         each = f'_Pragma("unroll") for (int j = 0; j < {count}; ++j)'
         place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
         begin = f"r[j] = {self.neutral};" if checks and self.neutral else ""
-        boards, keep, found = self._hold(count)
+        loads = found = self._loads(checks=checks)
+        if self._is_light():  # whose few registers have no room for them
+            lines.append(f"        {each} {{")
+        else:
+            boards, keep, found = self._hold(count)
+            lines.append(f"        {boards} {each} {{ {place} {first} {{ {loads} {keep} }} }} {each} {{")
         lines.append(f"""\
-        {boards}
-        {each} {{ {place} {first} {{ {self._loads(checks=checks)} {keep} }} }}
-        {each} {{
           {place} {begin}
           {first} {{
             {found} xf_acc m[{width}];
@@ -1309,7 +1311,7 @@ class CudaReduction:
         if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
             return False
         order = self._order_of_groups(varying[0])
-        if self._planes(varying[0]) <= GROUP:
+        if self._planes(varying[0]) < GROUP:
             return False
         is_across, run = True, 1
         for k in varying:
@@ -1431,7 +1433,7 @@ class CudaReduction:
             return "rows"
         # Where neighbours lie in few runs of memory, the accesses of a warp find what others of it have read.
         strides = self._reduced.strides[varying]
-        least = min(abs(each) or _FAR for each in strides) if self._planes(varying) <= GROUP else abs(strides[-1])
+        least = min(abs(each) or _FAR for each in strides) if self._planes(varying) < GROUP else abs(strides[-1])
         return "rows" if least <= abs(self._kept.strides[varying][-1]) else "columns"
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
