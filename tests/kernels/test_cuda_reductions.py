@@ -16,7 +16,7 @@ from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator, info_of
 from xferlib.backends.base import RawStream
 from xferlib.kernels import cuda_reduction, reductions
-from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter
+from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter, divisor
 from xferlib.kernels.ir import ReductionSpec
 from xferlib.kernels.reduction import ReductionCall
 
@@ -166,17 +166,101 @@ def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -
     assert len(block) >= second[-1]
 
 
-@given(st.integers(1, 15), st.sampled_from(("float32", "float16", "float64")), st.integers(0, 3), st.integers(0, 2))
+@given(st.integers(17, 29), st.sampled_from(("float32", "float16", "float64")), st.integers(0, 3), st.integers(0, 2))
 @settings(max_examples=6, deadline=None)
 def test_short_columns_are_read_in_whole_accesses(along: int, dtype: str, start: int, gap: int) -> None:
-    across = 1000 + 37 * along
+    across = 300 + 7 * along
     numbers = np.random.default_rng(along).normal(size=2 * along * (across + gap) + start).astype(dtype)
     x = numbers[start:].reshape(2, along, across + gap)[..., :across].transpose(0, 2, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_reduction, "_FULL", 64)
         found, plan = reduce_on_cuda("sum", x, (1, 2))
-    assert "uint4*" in plan.source or along == 1
+    assert "*(uint4*)" in plan.source
     assert same_bits(found, np.asarray(reductions.sum(x, axis=(1, 2))))
+
+
+@given(
+    st.permutations(range(4)),
+    st.lists(st.sampled_from((1, 2, 3, 9, 16, 41)), min_size=3, max_size=3).filter(
+        lambda found: math.prod(found) < 2000
+    ),
+    st.sampled_from(("float32", "float16", "float64")),
+    st.sampled_from(("sum", "var", "mean", "norm")),
+)
+@settings(max_examples=8, deadline=None)
+def test_short_results_in_another_order_than_the_memorys(
+    order: list[int], extents: list[int], dtype: str, name: str
+) -> None:
+    shape = (*extents, 37)  # of which the last is kept
+    x = np.random.default_rng(8).normal(size=[shape[axis] for axis in order]).astype(dtype) * 9
+    x = x.transpose(np.argsort(order))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_reduction, "_FULL", 16)
+        found, _ = reduce_on_cuda(name, x, (0, 1, 2))
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=(0, 1, 2))))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("planes", "across", "along"), [(3, 5, 1000), (4, 8, 640), (2, 3, 1777)])
+def test_few_adjacent_elements_of_several_planes_are_read_as_they_lie(
+    planes: int, across: int, along: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 16)
+    monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 256)
+    x = np.random.default_rng(12).normal(size=(2, planes, along, across)).astype(dtype).swapaxes(2, 3)
+    for name, axes in (("sum", (1, 2, 3)), ("mean", (0, 1, 2, 3))):
+        found, plan = reduce_on_cuda(name, x, axes)
+        assert "xf_groups(" in plan.source
+        assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) < 4 else None)))
+
+
+def test_results_in_few_runs_of_memory_take_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 16)
+    x = np.random.default_rng(9).normal(size=(2, 50, 97)).astype("float32").T
+    found, plan = reduce_on_cuda("mean", x, (0, 2))
+    assert "xf_rows(" in plan.source
+    assert plan._rest is None
+    assert same_bits(found, np.asarray(reductions.mean(x, axis=(0, 2))))
+
+
+@given(st.integers(1, (1 << 31) - 1), st.integers(0, (1 << 31) - 1))
+def test_products_and_shifts_divide(extent: int, number: int) -> None:
+    factor, shift = divisor(extent)
+    assert factor < 1 << 32
+    for at in (number, number // extent * extent, max(0, number // extent * extent - 1), (1 << 31) - 1):
+        assert ((at * factor >> 32) + at) >> shift == at // extent
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("max", "uint8"), ("sum", "int64"), ("any", "float32"), ("prod", "int32")])
+@pytest.mark.parametrize("shape", [(20001, 2), (4097, 1), (300, 61), (3, 2999, 5)])
+def test_columns_whose_order_is_free_are_shared_element_by_element(
+    name: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    x = np.random.default_rng(10).integers(0, 250, (*shape[:-1], shape[-1] + 1)).astype(dtype)[..., 1:]
+    axes = tuple(range(len(shape) - 1))
+    found, _ = reduce_on_cuda(name, x, axes)
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) > 1 else 0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "columns", "lines"),
+    [
+        ("max", "uint8", 46, 8),
+        ("any", "uint8", 3, 16),
+        ("sum", "int32", 7, 4),
+        ("min", "float16", 29, 8),
+        ("prod", "int64", 9, 2),
+    ],
+)
+@pytest.mark.parametrize("count", [16, 397, 9003])
+def test_several_short_rows_of_columns_are_read_as_one(
+    name: str, dtype: str, columns: int, lines: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 1)
+    x = np.random.default_rng(11).integers(-3, 90, (count, columns)).astype(dtype)
+    found, plan = reduce_on_cuda(name, x, (0,))
+    assert f"rows = g.rows * {lines}," in plan.source
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=0)))
 
 
 def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:

@@ -7,12 +7,14 @@ elements is a node of it, so that a 16-byte access, a thread, a warp, a block ma
 shape is cut changes no bit. The kernels differ only in which thread computes which node:
 
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
-  memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
-  eight accesses of each lane take seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of
-  integers), lanes combine what they load, and exchange once. To begin takes a warp longer than a tile, so it goes on
-  with further tiles, or with further short results, before other warps share them;
+  memory, or lie in few runs of it, whose lines the cache holds until the next access. They load tiles of it together,
+  in the result's order, and exchange nodes by shuffles, which halves their number: eight accesses of each lane take
+  seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of integers), lanes combine what they load,
+  and exchange once. To begin takes a warp longer than a tile, so it goes on with further tiles, or with further short
+  results, before other warps share them;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
-  nodes as the digits of a binary counter;
+  nodes as the digits of a binary counter. Where no order changes the bits, the threads of a block that share a result
+  take its elements in turn, so that they read one stretch of memory together;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
   result's order. The threads of a warp take adjacent columns and read whole lines, and each finds its own elements in
   shared memory, from where its groups begin; where columns or rows are short, the block's. They leave the groups'
@@ -27,6 +29,7 @@ Elements beyond the last one are the neutral element, where one is known: so the
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 import threading
@@ -107,7 +110,7 @@ class ReductionKind:
     """Of ``rows``: whether one tile is a whole result."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
-    that it takes, or 1."""
+    that it takes, or 1. Of ``columns`` the rows of memory that it takes as one."""
     order: tuple[int, ...]
     """Of ``groups`` the reduced axes without the last, that of the least stride first."""
     is_cut: bool
@@ -146,19 +149,36 @@ template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
 """
 
 
-def _offset(kind: str, rank: int, index: str) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``).
+DIVIDE = """\
+__device__ __forceinline__ unsigned int xf_divide(unsigned int at, xf_divisor by) {
+  return (__umulhi(at, by.factor) + at) >> by.shift;
+}
+"""
+"""The quotient of a number below 2^31 without a division, which takes longer than to read an element: Granlund and
+Montgomery, "Division by invariant integers using multiplication" (1994).
+"""
 
-    ``index`` is the type that counts them: a division of 64 bits takes longer than a cache miss.
-    """
-    inner = " ".join(
-        f"{{ const {index} extent = ({index})g.{kind}_extent[{axis}], rest = at / extent; "
-        f"offset += (long long)(at - rest * extent) * g.{kind}_stride[k][{axis}]; at = rest; }}"
-        for axis in range(rank - 1, 0, -1)
-    )
+
+def divisor(extent: int) -> tuple[int, int]:
+    """The factor and the shift by which `DIVIDE` divides by ``extent``."""
+    shift = (extent - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - extent)) // extent + 1, shift
+
+
+def _offset(kind: str, rank: int, *, is_short: bool) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
+    index = "unsigned int" if is_short else "long long"
+    steps = []
+    for axis in range(rank - 1, 0, -1):
+        extent = f"({index})g.{kind}_extent[{axis}]"
+        rest = f"xf_divide(at, g.{kind}_divisor[{axis}])" if is_short else f"at / {extent}"
+        steps.append(
+            f"{{ const {index} rest = {rest}; "
+            f"offset += (long long)(at - rest * {extent}) * g.{kind}_stride[k][{axis}]; at = rest; }}"
+        )
     return (
         f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, {index} at) {{ "
-        f"long long offset = 0; {inner} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
+        f"long long offset = 0; {' '.join(steps)} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
     )
 
 
@@ -172,6 +192,24 @@ GROUP = 16
 """Elements that a thread of ``xf_groups`` combines."""
 TILE_NBYTES = 32 << 10
 """Of the tile in shared memory from which it takes them."""
+
+
+FILL = 8
+"""Accesses of a thread that fills shared memory, which are made together."""
+
+
+def _fill(count: str, find: str, board: str, load: str, store: str) -> str:
+    """The loops in which the threads of a block bring ``count`` pieces to shared memory: piece ``i`` by ``h[j]``.
+
+    A loop that stored each piece before it asked for the next would have one access of a thread in flight.
+    """
+    each = f'_Pragma("unroll") for (int j = 0; j < {FILL}; ++j) {{ const int i = from + j * {BLOCK};'
+    return f"""\
+for (int from = threadIdx.x; from < {count}; from += {FILL * BLOCK}) {{
+    {board}
+    {each} if (i < {count}) {{ {find} {{ {load} }} }} }}
+    {each} if (i < {count}) {{ {find} {{ {store} }} }} }}
+  }}"""
 
 
 class ReductionWriter:
@@ -205,6 +243,13 @@ class ReductionWriter:
         """Whether few registers do: one small accumulator, and one array whose elements it hardly changes."""
         is_small = len(self.dtypes) == 1 and self.dtypes[0].itemsize <= 4
         return is_small and len(self.arrays) == 1 and len(self.spec.map_program.nodes) <= 4
+
+    def _free_bounds(self) -> str:
+        """The threads of a block, and how many blocks run at once where no order is kept.
+
+        Told so, compilers make all accesses of a turn first; else two or three of eight.
+        """
+        return f"{BLOCK}, {RESIDENT // 2}" if self.is_free else f"{BLOCK}"
 
     # --- device functions
     def _accumulator(self) -> str:
@@ -241,13 +286,16 @@ class ReductionWriter:
     def _geometry(self) -> str:
         operands = len(self.arrays) + self.spec.outputs
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
-        index = "unsigned int" if self.shape.is_short else "long long"
+        is_short = self.shape.is_short
         return (
+            "struct xf_divisor { unsigned int factor, shift; };\n"
             "struct xf_geometry { long long rows, count, parts, each; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
-            f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
-            + _offset("kept", kept, index)
-            + _offset("reduced", reduced, index)
+            f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; "
+            f"xf_divisor kept_divisor[{kept}], reduced_divisor[{reduced}]; }};\n"
+            + DIVIDE
+            + _offset("kept", kept, is_short=is_short)
+            + _offset("reduced", reduced, is_short=is_short)
         )
 
     def _dtype(self, number: int) -> DType:
@@ -415,7 +463,7 @@ const {index} row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
   {self._row_pointers()}
   xf_acc {f"total = {self.neutral}" if self.is_free else "total"}, r[{shape.loads}];"""
         finish = f"if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call('total')} }}"
-        bounds = f"{BLOCK}, {RESIDENT}" if self._is_light() else f"{BLOCK}"
+        bounds = f"{BLOCK}, {RESIDENT}" if self._is_light() else self._free_bounds()
         head = f"""\
 extern "C" __global__ void __launch_bounds__({bounds}) xf_rows({self._parameters()}) {{
   const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
@@ -575,20 +623,38 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
             store = (
                 f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
             )
+        each = f'_Pragma("unroll") for (int j = 0; j < {count}; ++j)'
+        place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
+        begin = f"r[j] = {self.neutral};" if checks and self.neutral else ""
+        loads = found = self._loads(checks=checks)
+        if self._is_light():  # whose few registers have no room for them
+            lines.append(f"        {each} {{")
+        else:
+            boards, keep, found = self._hold(count)
+            lines.append(f"        {boards} {each} {{ {place} {first} {{ {loads} {keep} }} }} {each} {{")
         lines.append(f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j) {{
-          const int at = (j * {lanes} + lane) * {width};
-          const long long k = start + at;
-          {f"r[j] = {self.neutral};" if checks and self.neutral else ""}
+          {place} {begin}
           {first} {{
-            {self._loads(checks=checks)} xf_acc m[{width}];
+            {found} xf_acc m[{width}];
             _Pragma("unroll") for (int v = 0; v < {width}; ++v) {store}
             {self._join_in_thread("m", width, exists)}
             r[j] = m[0];
           }}
         }}""")
         return "\n".join(lines)
+
+    def _hold(self, count: int) -> tuple[str, str, str]:
+        """Variables for the values of ``count`` accesses; how access ``j`` is kept in them, and found again.
+
+        So all accesses are made before the first value is used, whatever conditions are between.
+        """
+        memory = {number: storage_type(self._dtype(number)) for _, number in self.varying}
+        size = self.shape.width * self.shape.step
+        boards = " ".join(f"{name} h{number}[{count}][{size}];" for number, name in memory.items())
+        each = f'_Pragma("unroll") for (int v = 0; v < {size}; ++v)'
+        keep = " ".join(f"{each} h{number}[j][v] = l{number}[v];" for number in memory)
+        found = " ".join(f"const {name}* l{number} = h{number}[j];" for number, name in memory.items())
+        return boards, keep, found
 
     def _free_tile(self, *, checks: bool) -> str:
         """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
@@ -656,100 +722,146 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         return " ".join(lines)
 
     def _columns(self) -> str:
-        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them."""
+        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them.
+
+        Where ``sections`` is not 1 it takes that many rows of memory for one, and their results for different ones,
+        until the end.
+        """
         shape = self.shape
-        width, groups, loads = shape.width, shape.threads, shape.loads
+        width, groups, loads, rows = shape.width, shape.threads, shape.loads, shape.sections
         across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
         index = "unsigned int" if shape.is_short else "long long"
-        element = "(start + at + j)"
+        apart, stretch = (groups, 1) if self.is_free else (1, shape.steps)  # what a thread, and its neighbours, take
+        element = f"(start + (at + j) * {apart})" + (f" * {rows}" if rows > 1 else "")
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
-        load = f"const long long k = {element}; {self._loads()} {each} {mapped}"
-        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
-        combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
-        whole = " ".join(combine)
-        rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
-        weights = " ".join(
-            f"counter[level][v].v{number} = m[0][v].v{number} = {one} * ({loads} << level);"
-            for number, one in self.counting.items()
-        )
+        every = f'_Pragma("unroll") for (int j = 0; j < {loads}; ++j)'
+        load = f"const long long k = {element}; {self._loads()}"
+        mapped = f"xf_map({self._vector_arguments()}, k, g.count)"
+        if self.is_free:
+            boards, keep, found = self._hold(loads)
+            join = f"{each} r[v] = xf_combine(r[v], {mapped});"
+            start = f"{each} r[v] = {self.neutral}; {boards}"
+            whole = f"{every} {{ {load} {keep} }} {every} {{ const long long k = {element}; {found} {join} }}"
+            rest, collect = f"{every} if (at + j < n) {{ {load} {join} }}", ""
+        else:
+            load += f" {each} m[j][v] = {mapped};"
+            joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
+            combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
+            checked = [f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True)]
+            start = f"xf_acc counter[{levels + 1}][{width}], m[{loads}][{width}];"
+            whole = " ".join([f"{every} {{ {load} }}", *combine, self._count_on(levels, self._weights())])
+            rest = " ".join([f"{every} if (at + j < n) {{ {load} }}", *checked, self._count_on(levels)])
+            collect = self._collect(levels)
+        held = across * width // rows
+        fold = f"""\
+  __syncthreads();
+  for (int c = threadIdx.x; c < g.rows; c += {BLOCK}) {{
+    #pragma unroll
+    for (int line = 1; line < {rows}; ++line) shared[0][c] = xf_combine(shared[0][c], shared[0][line * g.rows + c]);
+  }}
+"""
         return f"""\
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__({self._free_bounds()}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
+  const long long rows = g.rows{f" * {rows}" if rows > 1 else ""}, count = g.count{f" / {rows}" if rows > 1 else ""};
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
-  const {index} blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
-  const {index} first = (blockIdx.x - part * blocks) * {across * width} + place;
-  const {index} start = (part * {groups} + group) * {shape.steps};
-  const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
+  const {index} blocks = (rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const {index} least = (blockIdx.x - part * blocks) * {held}, first = least{f" * {rows}" if rows > 1 else ""} + place;
+  const {index} start = part * {groups * shape.steps} + group * {stretch};
+  const long long left = start < count ? count - start : 0;
+  const int n = left < {shape.steps * apart} ? (int)(left + {apart - 1}) / {apart} : {shape.steps};
   xf_acc r[{width}];
-  if (first < g.rows && n) {{
+  if (first < rows && n) {{
     const {index} row = first;
     {self._row_pointers()}
-    xf_acc counter[{levels + 1}][{width}];
+    {start}
     int turn = 0;
     for (int at = 0; at < n; at += {loads}, ++turn) {{
-      xf_acc m[{loads}][{width}];
       if (at + {loads} <= n) {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) {{ {load} }}
         {whole}
-        {self._count_on(levels, weights)}
       }} else {{
-        #pragma unroll
-        for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
         {rest}
-        {self._count_on(levels)}
       }}
     }}
-    bool is_empty = true;
-    #pragma unroll
-    for (int level = 0; level <= {levels}; ++level)
-      if (turn >> level & 1) {{
-        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
-        is_empty = false;
-      }}
+    {collect}
+    {self._rest_of_rows() if rows > 1 else ""}
     {each} shared[group][place + v] = r[v];
   }}
   #pragma unroll
   for (int step = 1; step < {groups}; step *= 2) {{
     __syncthreads();
-    if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
+    if (first < rows && group % (2 * step) == 0 && start + step * {stretch} < count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-{self._join_parts_of_columns() if shape.is_cut else ""}\
-  if (group == 0 && first < g.rows) {{
-    #pragma unroll
-    for (int v = 0; v < {width}; ++v) {{
-      const long long row = first + v;
-      {self._finish_call("shared[0][place + v]")}
-    }}
+{fold if rows > 1 else ""}\
+  __syncthreads();
+{self._join_parts_of_columns(held) if shape.is_cut else ""}\
+  for (int c = threadIdx.x; c < {held}; c += {BLOCK}) {{
+    const long long row = least + c;
+    if (row < g.rows) {{ {self._finish_call("shared[0][c]")} }}
   }}
 }}
 """
 
-    def _join_parts_of_columns(self) -> str:
-        width, groups = self.shape.width, self.shape.threads
-        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+    def _rest_of_rows(self) -> str:
+        """Combine the rows of memory behind the last that are taken for one with those of the first ones."""
+        width, rows = self.shape.width, self.shape.sections
+        values = dict[int, str]()
+        for k, number in self.varying:
+            place = self._place(k, number, f"count * {rows}")
+            at = f"({place} + v * {self._dtype(number).itemsize})"
+            values[number] = to_register(fetch(at, self._dtype(number), self.shape.words[k]), self._dtype(number))
+        mapped = f"xf_map({self._arguments(values)}, 0, g.count)"
+        return f"""\
+if (part == 0 && group == 0) {{
+      const long long behind = g.count % {rows} * g.rows;
+      _Pragma("unroll") for (int v = 0; v < {width}; ++v)
+        if (first + v < behind) r[v] = xf_combine(r[v], {mapped});
+    }}"""
+
+    def _collect(self, levels: int) -> str:
+        """Combine the nodes of the binary counter into ``r``."""
+        each = f'_Pragma("unroll") for (int v = 0; v < {self.shape.width}; ++v)'
+        return f"""\
+bool is_empty = true;
+    #pragma unroll
+    for (int level = 0; level <= {levels}; ++level)
+      if (turn >> level & 1) {{
+        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
+        is_empty = false;
+      }}"""
+
+    def _join_parts_of_columns(self, held: int) -> str:
+        """Combine the parts of the ``held`` results of a block: neighbouring threads those of neighbouring results."""
+        lanes = min(held, BLOCK)
+        groups, walk = BLOCK // lanes, self._walk_call("mine * g.rows + least + c", "g.rows")
         return f"""\
   {{
-    if (group == 0 && first < g.rows) {{
-      {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
-    }}
+    for (int c = threadIdx.x; c < {held}; c += {BLOCK})
+      if (least + c < g.rows) {{ {self._keep("part * g.rows + least + c", "shared[0][c]")} }}
 {self._await_others("blockIdx.x % blocks", groups)}
-    const long long mine = group * per, left = g.parts - mine;
+    xf_acc* const all = shared[0];
+    const int own = threadIdx.x % {lanes}, turn = threadIdx.x / {lanes};
+    const long long mine = turn * per, left = g.parts - mine;
     const int count = left < 0 ? 0 : (int)(left < per ? left : per);
-    if (first < g.rows && count) {{
-      for (int v = 0; v < {width}; ++v)
-        shared[group][place + v] = {self._walk_call("mine * g.rows + first + v", "g.rows")};
-    }}
+    for (int c = own; c < {held}; c += {lanes})
+      if (least + c < g.rows && count) all[turn * {held} + c] = {walk};
     #pragma unroll
     for (int step = 1; step < {groups}; step *= 2) {{
       __syncthreads();
-      if (first < g.rows && group % (2 * step) == 0 && mine + step * per < g.parts)
-        {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+      if (least + own < g.rows && turn % (2 * step) == 0 && mine + step * per < g.parts)
+        all[turn * {held} + own] = xf_combine(all[turn * {held} + own], all[(turn + step) * {held} + own]);
     }}
+    __syncthreads();
   }}
 """
+
+    def _weights(self) -> str:
+        """The counts of two nodes of a level that lack no element, which are constants."""
+        return " ".join(
+            f"counter[level][v].v{number} = m[0][v].v{number} = {one} * ({self.shape.loads} << level);"
+            for number, one in self.counting.items()
+        )
 
     def _count_on(self, levels: int, weights: str = "") -> str:
         """Add the node ``m[0]`` to the binary counter; ``weights`` sets what is known of nodes of a level."""
@@ -895,58 +1007,80 @@ const long long place = {place};
         They are those from which groups start, and 15 more; a group that goes on in the next column reads that one's
         first elements where they lie.
         """
-        rows, across, along = self.shape.sections, "(int)g.reduced_extent[0]", "g.reduced_extent[1]"
+        rows, last = self.shape.sections, self.shape.reduced_rank - 1
+        across, along = f"(int)g.reduced_extent[{last - 1}]", f"g.reduced_extent[{last}]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
-        loads, together, width = [], [], self.shape.loads
-        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        fills, width = [], self.shape.loads
+        here = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        behind = dict(here)
         for k, number in self.varying:
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
-            place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
-            loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
-            moves = self._vector_load(
-                number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})"
-            )
-            each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-            together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
-            held = f"t{number}[cell + cell / 32]"
-            apart = fetch(f"q{number} + (b + 1) * {stride}[0] + (c - {along}) * {stride}[1]", dtype, word)
-            values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
-        vectors = f"""\
-const long long start = first * across;
-  #pragma unroll 4
-  for (i *= {width}; i + {width} <= found * across; i += {BLOCK * width}) {{ {" ".join(together)} }}
-  step = 1;  // at most one thread has a part of an access left"""
+            offset = f" + xf_reduced_offset(g, {k}, plane * across * {along})" if last > 1 else ""
+            plane = f"(q{number}{offset})"
+            place = f"{plane} + b * {stride}[{last - 1}] + (first + c) * {stride}[{last}]"
+            memory, each = storage_type(dtype), f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+            cell = f"t{number}[i + i / 32] = "
+            if width > 1:
+                whole = f"const int at = i * {width};"
+                moves = self._vector_load(
+                    number, memory, width, f"({plane} + (first * across + at) * {dtype.itemsize})"
+                )
+                fills.append(
+                    _fill(
+                        f"found * across / {width}", "", f"{memory} h[{FILL}][{width}];",
+                        f"{whole} {moves} {each} h[j][v] = l{number}[v];",
+                        f"{whole} {each} t{number}[at + at / 32 + v] = h[j][v];",
+                    )
+                )  # fmt: skip
+                fills.append(
+                    f"if (threadIdx.x < found * across % {width}) {{ const int i = found * across / {width} * {width} "
+                    f"+ threadIdx.x, c = i / across, b = i - c * across; {cell}{fetch(place, dtype, word)}; }}"
+                )
+            else:
+                find = "const int c = i / across, b = i - c * across;"
+                load = f"{find} h[j] = {fetch(place, dtype, word)};"
+                fills.append(_fill("found * across", "", f"{memory} h[{FILL}];", load, f"{cell}h[j];"))
+            here[number] = to_register(f"t{number}[cell + cell / 32]", dtype)
+            behind[number] = to_register(fetch(f"q{number} + xf_reduced_offset(g, {k}, e + j)", dtype, word), dtype)
+
+        def mapped(values: dict[int, str]) -> str:
+            return f"xf_map({self._arguments(values)}, e + j, g.count)"
+
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   {boards}
-  const long long stretches = ({along} + {rows - 1}) / {rows}, row = blockIdx.x / stretches;
-  const long long first = (blockIdx.x - row * stretches) * {rows};
   const int across = {across};
+  const long long stretches = ({along} + {rows - 1}) / {rows}, planes = g.count / (across * {along});
+  const long long block = blockIdx.x / stretches, row = block / planes, plane = block - row * planes;
+  const long long first = (blockIdx.x - block * stretches) * {rows};
   const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
   {self._row_pointers()}
-  int i = threadIdx.x, step = {BLOCK};
-  {vectors if width > 1 else ""}
-  #pragma unroll 4
-  for (; i < found * across; i += step) {{
-    const int c = i / across, b = i - c * across;
-    {" ".join(loads)}
-  }}
+  {
+            '''
+  '''.join(fills)
+        }
   __syncthreads();
   for (int n = threadIdx.x; n < across * {rows // GROUP}; n += {BLOCK}) {{
-    const int b = n % across;
-    const long long e = ((b * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
-    const long long from = e - b * {along};
+    const long long b = n % across, column = plane * across + b;
+    const long long e = ((column * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
+    const long long from = e - column * {along};
     if (from >= {along} || from >= first + {rows}) continue;
-    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+    const int begin = (int)((from - first) * across + b);
     xf_acc m[{GROUP}];
-    #pragma unroll
-    for (int j = 0; j < {GROUP}; ++j) {{
-      const long long c = from + j;
-      const int cell = (int)(c - first) * across + b;
-      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
+    if (from + {GROUP} <= {along}) {{
+      #pragma unroll
+      for (int j = 0; j < {GROUP}; ++j) {{ const int cell = begin + j * across; m[j] = {mapped(here)}; }}
+      {self._join_in_thread("m", GROUP, "")}
+    }} else {{
+      const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+      #pragma unroll
+      for (int j = 0; j < {GROUP}; ++j) {{
+        const int cell = begin + j * across;
+        if (j < left) {{ if (from + j < {along}) m[j] = {mapped(here)}; else m[j] = {mapped(behind)}; }}
+      }}
+      {self._join_in_thread("m", GROUP, "{step} < left")}
     }}
-    {self._join_in_thread("m", GROUP, "{step} < left")}
     {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
   }}
 }}
@@ -970,7 +1104,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
             pitch, pieces = width + max(each, 4 // size, 1), width // each + (each > 1)
             boards.append(f"__shared__ __align__(16) {memory} t{number}[{cells}];")
             place, cell = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]", f"t{number} + c * {pitch} + b"
-            move = f"if (b < found) *({cell}) = {fetch(place, dtype, shape.words[k])};"
+            find = f"const int c = i / {pieces}, b = i % {pieces} * {each};"
+            exists, board = "b < found", f"{memory} h[{FILL}];"
+            load, move = f"h[j] = {fetch(place, dtype, shape.words[k])};", f"*({cell}) = h[j];"
             shift = ""
             if each > 1:
                 starts.append(f"const unsigned int start{number} = (size_t)(q{number} + first * {size}) & 15;")
@@ -978,16 +1114,10 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
                 steps.append(f"at{number} += (unsigned int){stride}[1];")
                 wraps.append(f"at{number} = start{number};")
                 lead = f"(int)(start{number} + c * (unsigned int){stride}[1] & 15)"
-                move = (
-                    f"const int lead = {lead}; if (b * {size} < found * {size} + lead) "
-                    f"*(uint4*)({cell}) = *(const uint4*)({place} - lead);"
-                )
-            loads.append(f"""\
-  #pragma unroll 4
-  for (int i = threadIdx.x; i < along * {pieces}; i += {BLOCK}) {{
-    const int c = i / {pieces}, b = i % {pieces} * {each};
-    {move}
-  }}""")
+                find, board = f"{find} const int lead = {lead};", f"uint4 h[{FILL}];"
+                exists = f"b * {size} < found * {size} + lead"
+                load, move = f"h[j] = *(const uint4*)({place} - lead);", f"*(uint4*)({cell}) = h[j];"
+            loads.append(_fill(f"along * {pieces}", f"{find} if ({exists})", board, load, move))
             values[number] = to_register(f"t{number}[c * {pitch} + b{shift}]", dtype)
         begins = " ".join(
             f"unsigned int at{n} = start{n} + c * (unsigned int)g.reduced_stride[{k}][1];"
@@ -1033,6 +1163,8 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
 _BYTE = np.dtype(np.uint8)
+_FAR = 1 << 62
+"""Stands for the stride of an axis along which an array has one element."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
@@ -1136,10 +1268,11 @@ class CudaReduction:
             blocks = -(-columns // shape.width)
             if shape.width == 1:
                 blocks = -(-columns // shape.threads) * -(-along // shape.steps)
-            grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
+            planes = columns // self._reduced.shape[-2]
+            grid = self._rows * (planes * -(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
-            parts = -(-self._count // (shape.threads * shape.steps))
-            grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
+            parts = -(-(self._count // shape.sections) // (shape.threads * shape.steps))
+            grid = -(-self._rows * shape.sections // (BLOCK // shape.threads * shape.width)) * parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
         self._counters = 0 if not shape.is_cut else self._rows if shape.kernel == "rows" else grid // parts
         first = counters_nbytes(self._counters) if shape.is_cut else 0
@@ -1178,6 +1311,8 @@ class CudaReduction:
         if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
             return False
         order = self._order_of_groups(varying[0])
+        if self._planes(varying[0]) < GROUP:
+            return False
         is_across, run = True, 1
         for k in varying:
             strides = self._reduced.strides[k]
@@ -1187,12 +1322,19 @@ class CudaReduction:
             if abs(self._reduced.strides[varying[0]][axis]) != run * abs(self._reduced.strides[varying[0]][order[0]]):
                 break
             run *= self._reduced.shape[axis]
-        along, is_plane = self._reduced.shape[-1], len(order) == 1
+        along = self._reduced.shape[-1]
         if run < 32:
-            is_long = is_plane and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
+            is_beside = order[0] == len(order) - 1 and run == self._reduced.shape[order[0]]
+            is_long = is_beside and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
         else:
-            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 48)
+            is_long = along >= GROUP
         return is_across and is_long and self._rows * self._count >= _FULL
+
+    def _planes(self, k: int) -> int:
+        """The runs of memory in which the neighbours of a result lie: 1 where it is in the memory's order."""
+        strides = self._reduced.strides[k]
+        least = min(range(len(strides)), key=lambda axis: (abs(strides[axis]) or _FAR, -axis))
+        return math.prod(self._reduced.shape[least + 1 :])
 
     def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
         """How often ``count`` elements fit into shared memory."""
@@ -1230,9 +1372,10 @@ class CudaReduction:
         *outer, across, along = self._reduced.shape
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {k: info.dtype.itemsize for info, k in varying}
-        if across < 32 and not outer:
-            is_linear = all(self._reduced.strides[k] == (size, across * size) for k, size in sizes.items())
-            aligned = math.gcd(16, *(each for info, k in varying for each in (info.pointer, *self._kept.strides[k])))
+        if across < 32 and self._order_of_groups(varying[0][1])[0] == len(outer):
+            is_linear = all(self._reduced.strides[k][-2:] == (size, across * size) for k, size in sizes.items())
+            apart = (self._kept.strides[k] + self._reduced.strides[k][:-2] for _, k in varying)
+            aligned = math.gcd(16, *(info.pointer for info, _ in varying), *itertools.chain(*apart))
             width = aligned // max(sizes.values()) if is_linear else 1
             return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
         width = 1 << (max(1, self._tile_rows(infos, along) - 16 // min(sizes.values())).bit_length() - 1)
@@ -1263,6 +1406,7 @@ class CudaReduction:
         width, threads, loads, steps, sections = make(infos, same)
         are_whole = kernel == "rows" and threads * width * loads >= self._count
         reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
+        count = self._count // sections if kernel == "columns" else self._count
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
         return ReductionKind(
             kernel=kernel,
@@ -1275,7 +1419,7 @@ class CudaReduction:
             sections=sections,
             order=self._order_of_groups(same.index(False)) if kernel == "groups" else (),
             are_whole=are_whole,
-            is_cut=kernel != "groups" and not are_whole and reach < self._count,
+            is_cut=kernel != "groups" and not are_whole and reach < count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1284,11 +1428,13 @@ class CudaReduction:
         )
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
-        varying = [k for k in range(len(infos)) if not same[k]]
-        is_along = not varying or (
-            abs(self._reduced.strides[varying[0]][-1]) <= abs(self._kept.strides[varying[0]][-1]) or self._rows == 1
-        )
-        return "rows" if is_along else "columns"
+        varying = next((k for k in range(len(infos)) if not same[k]), None)
+        if varying is None or self._rows == 1:
+            return "rows"
+        # Where neighbours lie in few runs of memory, the accesses of a warp find what others of it have read.
+        strides = self._reduced.strides[varying]
+        least = min(abs(each) or _FAR for each in strides) if self._planes(varying) < GROUP else abs(strides[-1])
+        return "rows" if least <= abs(self._kept.strides[varying][-1]) else "columns"
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
@@ -1313,16 +1459,18 @@ class CudaReduction:
         return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
-        count, width = self._count, self._columns_width(infos, same)
-        held = width * self._held_nbytes
-        results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
+        width, rows = self._columns_width(infos, same)
+        count, held = self._count // rows, width * self._held_nbytes
+        results, nbytes = -(-self._rows * rows // width), width * max(info.dtype.itemsize for info in infos)
         loads = 8 if nbytes > _SMALL_ACCESS_NBYTES else 16  # small accesses leave the memory idle
         loads = min(_power(count, loads), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
         most = _power(results, 32)
         choices = [
-            across for across in (32, 16, 8, 4, 2, 1) if across <= most and across * nbytes >= min(most * nbytes, 128)
+            across
+            for across in (32, 16, 8, 4, 2, 1)
+            if across <= most and across * nbytes >= min(most * nbytes, 128 if rows == 1 else most * nbytes)
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
         threads = _power(-(-count // loads), BLOCK // across)
@@ -1332,13 +1480,13 @@ class CudaReduction:
         full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
-        if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
+        if across * nbytes < _NARROW_NBYTES and not _is_order_free(self._spec):  # neighbours read a stretch apart
             steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
         # A thread of the last block joins about as many parts as it has taken elements.
         steps = max(steps, _power(math.ceil(count**0.5 / threads), 512))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
-        return width, threads, loads, steps, 1
+        return width, threads, loads, steps, rows
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
@@ -1378,12 +1526,26 @@ class CudaReduction:
         is_aligned = all(math.gcd(16, *each) == 16 for each in addresses)
         return max(1, stride // sizes.pop()) if is_aligned else 1
 
-    def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
-        width = min(_power(max(1, 32 // self._held_nbytes), 16), self._vector_width(infos, self._kept, self._reduced))
-        while self._kept.shape[-1] % width:
+    def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int]:
+        """Neighbouring results in one access, if their accumulators fit the registers: a power of two.
+
+        And the rows of memory for which it takes one, since accesses go on in the next.
+        """
+        most, extent = _power(max(1, 32 // self._held_nbytes), 16), self._kept.shape[-1]
+        width = min(most, self._vector_width(infos, self._kept, self._reduced))
+        while extent % width:
             width //= 2
-        return width
+        wide = min(most, *(16 // info.dtype.itemsize for info in infos[: len(same)]))
+        rows = wide // math.gcd(wide, extent)
+        is_linear = not any(same) and len(self._kept.shape) == len(self._reduced.shape) == 1
+        for k, info in enumerate(infos):
+            size = info.dtype.itemsize
+            is_linear &= (*self._kept.strides[k], *self._reduced.strides[k]) == (size, size * extent)
+            is_linear &= info.pointer % 16 == 0
+        is_worth = wide > width and extent * rows <= 32 * wide and self._count >= _LEAST_STRETCH * rows
+        if is_linear and is_worth and _is_order_free(self._spec):
+            return wide, rows
+        return width, 1
 
     def _vector_width(
         self, infos: Sequence[ArrayInfo], along: CallLayout, across: CallLayout, skipped: Sequence[bool] = ()
@@ -1406,7 +1568,10 @@ class CudaReduction:
             values += strides
         for strides in self._reduced.strides:
             values += strides
-        return struct.pack(f"{len(values)}q", *values)
+        factors = [
+            each for extent in (*self._kept.shape, *self._reduced.shape) for each in divisor(min(extent, 1 << 31))
+        ]
+        return struct.pack(f"{len(values)}q{len(factors)}I", *values, *factors)
 
     # --- running
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
