@@ -653,8 +653,6 @@ class DirectCopies(NamedTuple):
     """The address of a function like CUDA's ``cuMemcpyBatchAsync``, which takes no default stream. 0: there is none."""
     beside: int = 0
     """The handle of a stream that waits for the default one, as that does for it. 0: there is none."""
-    mark: int = 0
-    """The address of a function like CUDA's ``cuStreamWriteValue32``, to pinned memory. 0: there is none."""
     empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
     """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
     `Backend.empty` makes it."""

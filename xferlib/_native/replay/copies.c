@@ -406,28 +406,42 @@ static int ask_setup(const device_copy *c, stream_setup *w, int64_t nbytes, unsi
     return 1;
 }
 
+/* The setup of a stream for a transfer of some bytes, valid now: with the GIL held, a new reference to what its addresses are of. NULL
+   where C cannot stage, or with an error set. */
+static PyObject *find_setup(const device_copy *c, int64_t nbytes, Setup *setup)
+{
+    unsigned long long epoch = xf_epoch();
+    stream_setup *w = setup_of(c);
+    if (!c->e->stage_setup)
+        return NULL;
+    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
+            return NULL;
+    *setup = w->setup;
+    return Py_NewRef(w->kept);
+}
+
+PyObject *xf_setup_of(device_entry *e, const call_stream *on, int64_t nbytes, int is_upload, Setup *setup)
+{
+    const device_copy c = {.e = e, .on = on, .is_upload = is_upload};
+    return find_setup(&c, nbytes, setup);
+}
+
 /* Copy regions by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
    with nothing done, or an error set. The driver may know memory at `asked`, if not NULL: it could read or fill that by itself.
    `is_looped`: only where helping threads spin for the next transfer. */
 static int copy_regions(const device_copy *c, const Region *regions, int64_t count, int64_t nbytes, const char *asked, int is_looped)
 {
     device_entry *e = c->e;
-    unsigned long long epoch = xf_epoch();
-    stream_setup *w = setup_of(c);
     Staging *opened = NULL;
     int64_t error = NO_MEMORY;
     int kind = 0;
-    PyObject *kept;
     Setup setup;
-    if (!e->stage_setup)
+    PyObject *kept = find_setup(c, nbytes, &setup);
+    if (!kept || (is_looped && (!setup.spin_ns || e->is_crowded()))) {
+        Py_XDECREF(kept);
         return 0;
-    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
-            return 0;
-    if (is_looped && (!w->setup.spin_ns || e->is_crowded()))
-        return 0;
-    setup = w->setup;
-    kept = Py_NewRef(w->kept);
+    }
     Py_BEGIN_ALLOW_THREADS
     if (asked)
         kind = kind_of(e, asked);
@@ -467,13 +481,6 @@ int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nb
         return 0;
     e->last_ns = now_ns();
     return 1;
-}
-
-/* Fetch regions likewise, to ordinary memory. */
-int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes)
-{
-    const device_copy c = {.e = e, .on = on};
-    return copy_regions(&c, regions, count, nbytes, NULL, 0) == 1;
 }
 
 /* --- a way, executed */
