@@ -313,7 +313,7 @@ def _add_device(device: Device, library: int | None = None) -> int:
         "empty": direct.empty, "maker": direct.maker, "maker_on": direct.maker_on, "pointer": direct.pointer,
         "stream": direct.stream, "is_current": direct.is_current,
         "empty_on": direct.empty_on or functools.partial(_empty_on, part, device),
-        "hold": functools.partial(_hold, part, device),
+        "hold": functools.partial(_hold, part, device), "memory": direct.memory,
         "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
         "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),
         "stage_setup": functools.partial(staging.prepare_stream, part, device),

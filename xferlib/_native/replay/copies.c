@@ -503,7 +503,7 @@ static int move(const device_copy *c, int flags)
 }
 
 /* Keep an array that has been filled on another stream than the default one until it is, and the source that is read there, if any:
-   the stream that its memory belongs to must not give it to others before. A small copy is over, or is in a few microseconds,
+   another stream that its memory may belong to must not give it to others before. A small copy is over, or is in a few microseconds,
    before Python has noted that. */
 static int is_held(const device_copy *c, PyObject *array, PyObject *source)
 {
@@ -511,8 +511,10 @@ static int is_held(const device_copy *c, PyObject *array, PyObject *source)
     void *stream = c->on->handle;
     int64_t patience_ns;
     int is_idle;
-    if (!stream)
+    if (!stream || (!source && e->memory && xf_find_owner(e->memory, array, (word)(uintptr_t)stream) == XF_OWN))
         return 1;
+    if (PyErr_Occurred())
+        return 0;
     patience_ns = patience(&e->behind_in_vain);
     WITHOUT_GIL(is_idle = becomes_idle(e, stream, patience_ns));
     learn(&e->behind_in_vain, patience_ns, is_idle);

@@ -122,6 +122,7 @@ typedef struct device_entry {
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
     PyObject *empty_between;  /* the same, for work on that stream alone */
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
+    PyObject *memory;         /* as xf_find_owner() takes it; NULL: nothing is known */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *hand_out;       /* (): the program is given an array; NULL: the library does not want to know */

@@ -43,7 +43,7 @@ static const field names[] = {
 };
 static const field functions_of_library[] = {L(whole), L(is_negated), L(is_conjugate), L(recording), L(maker), L(note_write)};
 static const field functions_of_device[] = {
-    D(empty), D(maker), D(maker_on), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
+    D(empty), D(maker), D(maker_on), D(empty_on), D(empty_between), D(hold), D(memory), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
     D(free), D(dead), D(hand_out), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
 };
 static const field addresses_of_device[] = { /* of functions in C */
