@@ -17,7 +17,16 @@ import xferlib as xl
 from tests.conftest import refuse_violations
 from tests.direct import TILE, DirectBackend
 from tests.kernels.targets import need_nvrtc
-from xferlib.testing import assert_same_bits, fresh_registry, in_flight_count, lent_chunks, native
+from xferlib.errors import TransferError
+from xferlib.testing import (
+    THRESHOLDS,
+    assert_same_bits,
+    fresh_registry,
+    in_flight_count,
+    lent_chunks,
+    native,
+    staging_stats,
+)
 from xferlib.testing.strategies import bits_of
 from xferlib.testing.tools import load_backend
 
@@ -153,6 +162,27 @@ def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
         pool.submit(send_and_fetch).result()
     is_in_steps = 4 * sum(sizes) > 2 << 20 and not is_pinned
     assert call == "launch" or not is_in_steps or reached.count("launch") >= 4
+
+
+@pytest.mark.usefixtures("_is_alone", "_is_idle")
+def test_a_chunk_that_a_failed_step_may_still_write_is_used_no_more(backend: Any) -> None:
+    tree = make_floats((200_000,) * 6)
+
+    def fetch() -> None:
+        there = xl.tree.to_device(tree, device=HERE)
+        for _ in range(2):
+            xl.tree.to_host(there)
+        before = staging_stats("delayed").nbytes
+        backend.failing_calls |= {"launch", "wait"}
+        with contextlib.suppress(TransferError):
+            xl.tree.to_host(there)
+        backend.failing_calls.clear()
+        assert staging_stats("delayed") == (before - THRESHOLDS.chunk_nbytes, 0, 0)
+        for name, leaf in xl.tree.to_host(there).items():
+            assert_same_bits(leaf, tree[name])
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(fetch).result()
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
