@@ -62,7 +62,11 @@ static int order(const orderer *o, word user, word own)
         Py_XDECREF(event);
         return -1;
     }
-    WITHOUT_GIL((result = o->record(handle, user)) || (result = o->wait(own, handle, 0)));
+    Py_BEGIN_ALLOW_THREADS
+    result = o->record(handle, user);
+    if (!result)
+        result = o->wait(own, handle, 0);
+    Py_END_ALLOW_THREADS
     length = PyList_Append(o->idle, event);
     Py_DECREF(event);
     return length ? -1 : !result;

@@ -130,7 +130,7 @@ EXPORT void xf_ring_lose(Ring *ring, int way) {
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Wait until `ring_take` would return a chunk; 0 after a while in which nothing has changed. */
+/* Wait until `xf_ring_take` would return a chunk; 0 after a while in which nothing has changed. */
 int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns) {
     pthread_mutex_lock(&ring->lock);
     ring->waiting++;
