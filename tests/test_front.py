@@ -754,20 +754,26 @@ def test_a_loop_over_small_arrays_runs_ahead_of_the_device_by_more_than_its_buff
         assert_same_bits(to_host(batch), item)
 
 
-@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
+_READ_AT_ONCE = 4096
+"""Bytes of pinned memory that the driver reads, by way of ordinary memory, before its call returns."""
+
+
+@pytest.mark.parametrize("nbytes", [1000, _READ_AT_ONCE, _READ_AT_ONCE + 1, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
     device = xl.get_device(HERE)
     for source in (x, xl.pinned_array(x, backend="direct")):
         xl.synchronize(HERE)
         direct.seen.clear()
+        direct.from_pinned = False
         d = to_device(source, device=device)
-        assert direct.from_pinned == (source is not x)
+        assert direct.from_pinned == (source is not x and nbytes > _READ_AT_ONCE)
         for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
             found = to_host(d, out=out)
             assert_same_bits(found, x)
             assert direct.from_pinned == (32 << 10 < nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
-        assert direct.seen == ["send"] + ["fetch"] * 3
+        sent = "enqueue" if source is not x and nbytes <= _READ_AT_ONCE else "send"
+        assert direct.seen == [sent] + ["fetch"] * 3
 
 
 def test_arrays_that_come_through_pinned_memory_lie_one_behind_the_other_there(direct: Any) -> None:
@@ -1062,7 +1068,8 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
         direct.seen.clear()
         to_device(bits_of(100_000, np.uint8, seed=4), out=d)
         small = xl.zeros(1000, "uint8", device=HERE)
-        to_device(xl.pinned_array(np.ones(1000, np.uint8), backend="direct"), out=small)  # would be read late
+        some = xl.pinned_array(np.ones(_READ_AT_ONCE + 1, np.uint8), backend="direct")
+        to_device(some, device=xl.get_device(HERE))  # would be read late
         managed = np.ones(1000, np.uint8)
         direct.managed = range(managed.ctypes.data, managed.ctypes.data + managed.nbytes)
         to_device(managed, out=small)  # too

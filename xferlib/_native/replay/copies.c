@@ -533,8 +533,10 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     int is_passing = is_loops && !is_little && src->nbytes <= c->through->nbytes;
     if (!kind && is_passing && (!c->kept || src->nbytes < c->through->asked_from)) /* of any kind: to ask takes longer than to copy some */
         return xf_send_through(c);
-    if (!kind && c->on->handle && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= PAGE && is_plain(src, c->element)) {
-        char page[PAGE]; /* ordinary memory: to ask which kind the array's is takes longer than to copy it */
+    if (!kind && (c->on->handle || src->is_pinned) && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= PAGE &&
+        is_plain(src, c->element)) {
+        char page[PAGE]; /* ordinary memory, which the driver reads at once: to ask which kind the array's is takes longer than to copy it,
+                            and the device reads pinned memory after 5 us more */
         copy_plain(page, src->data, (size_t)src->nbytes);
         WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)page, (size_t)src->nbytes, c->on->handle));
         return !error && (is_new || is_held(c, array, NULL));
