@@ -40,7 +40,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         ctypes.c_size_t,
         _POINTER,
     ),
-    "mark": (_POINTER, _WORD, _UNSIGNED, _UNSIGNED),
     "launch": (_POINTER, *[_UNSIGNED] * 7, _POINTER, ctypes.POINTER(_POINTER), _POINTER),
 }
 """Of the driver's functions."""
@@ -143,16 +142,6 @@ class DirectBackend(FakeBackend):
         self._fetch_later(dst, src, nbytes, 0)
         self._wait(0)
 
-    def _mark(self, handle: int | None, address: int, value: int, flags: int) -> None:
-        machine, on = self.machine, _stream(self._on(handle))
-
-        def run() -> None:
-            _UNSIGNED.from_address(machine.real(address)).value = value
-
-        with machine.lock:
-            writes = (machine.span(address, ctypes.sizeof(_UNSIGNED), "mark", on),)
-            machine.enqueue(on, "mark", run, reads=(), writes=writes, lane=Lane.D2D)
-
     def _current(self, context: Any) -> None:
         context[0] = _CONTEXT
 
@@ -212,13 +201,14 @@ class DirectBackend(FakeBackend):
             assert (read(), numbers.tolist()) == (pieces, firsts), (
                 "the table was written while the kernel might read it"
             )
+            row = machine.real(dst + first * TILE) - first * TILE
             for tile in range(tiles):
                 begin, end = (first + tile) * TILE, (first + tile + 1) * TILE
                 for start, offset, nbytes in pieces[firsts[tile] : firsts[tile + 1] + 1]:
                     low, high = max(offset, begin), min(offset + nbytes, end)
                     if low < high:
                         there = _bytes(machine.real(start) + low - offset, high - low)
-                        _bytes(machine.real(dst) + low, high - low)[:] = there
+                        _bytes(row + low, high - low)[:] = there
 
         with machine.lock:
             reads = [machine.span(start, nbytes, "gather", on) for start, _, nbytes in pieces[firsts[0] :]]

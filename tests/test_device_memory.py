@@ -13,6 +13,7 @@ class Stream:
 own = Stream(0)
 backend = types.SimpleNamespace(
     attach=lambda device: None, stream_current=lambda device: own, stream_handle=lambda device: 0,
+    is_behind=lambda device: lambda stream: not stream.handle,
     is_inside=lambda device: True, inside=lambda device: contextlib.nullcontext(),
     event_record=lambda stream, timing: None, event_wait=lambda stream, event: None,
 )
@@ -118,7 +119,7 @@ found = _native.bind_owner(
     lambda device: current[0], "device", lambda device: is_inside[0],
 )
 if found is None: sys.exit()
-own, follow = found
+own, is_behind = found
 mine, other = Stream(7), Stream(9)
 
 def die():
@@ -195,7 +196,11 @@ mine.capture = "a capture"
 see_guard(die())
 mine.capture = None
 assert die()() is None
-assert follow(0, 7)
+assert is_behind(mine) and ordered[-2:] == [("record", 70, 0), ("wait", 70, 7)]
+current[0] = 0
+assert is_behind(mine) and is_behind(Stream(0))
+current[0] = 9
+assert not is_behind(mine) and not is_behind(Stream(0))
 assert idle == [70]
 """
     )
@@ -224,17 +229,18 @@ followed = []
 named, other, third = Stream(7), Stream(7), Stream(9)
 backend.is_lasting = lambda stream: stream.handle == 7
 backend.default_stream = lambda device: own
-backend.follow = lambda device, user, handle: followed.append((user, handle)) is None
+is_behind = [True]
+backend.is_behind = lambda device: lambda stream: followed.append(stream.handle) is None and is_behind[0]
 new = lambda stream: memory.DeviceAddress.from_pool(backend, pool, 100, stream)
 x = new(named)
 first = int(x)
 del x
-assert followed == [(0, 7)] and freed == []
+assert followed == [7] and freed == []
 x, y = new(other), new(own)
 assert x == first != y and x.stream is other
 del x, y
 assert new(third) not in (first, 0)
-assert freed == made[-1:]
+assert freed == made[-1:] and followed == [7, 7, 9]
 
 followed.clear()
 x = new(named)
@@ -242,7 +248,7 @@ x.used_on(third)
 assert sorted(x._guard.users) == [(0, 0), (0, 9)]
 del x
 assert first in freed and followed == []
-backend.follow = lambda device, user, handle: False
+is_behind[0] = False
 x = new(named)
 last = int(x)
 del x
@@ -254,7 +260,7 @@ def test_idle_blocks_of_a_stream_are_not_given_back_while_one_is_captured() -> N
     run("""
 from xferlib._core import device
 
-backend.is_lasting, backend.follow = lambda stream: True, lambda device, user, handle: True
+backend.is_lasting, backend.is_behind = lambda stream: True, lambda device: lambda stream: True
 for stream in (own, Stream(7)):
     memory.DeviceAddress.from_pool(backend, pool, 100, stream)
 device.opened.append("a capture")

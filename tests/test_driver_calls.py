@@ -671,9 +671,9 @@ def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], output
     calls_on = options.get("calls_on", ((owner.make_on, ()),))
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, offsets),), STREAM_AT, options.get("matches", lambda *arrays: True),
-        _native.ArrayAddress(("data", "ptr")), fields, block,
+        _native.ArrayAddress(("data", "ptr")), options.get("note"), fields, block,
         tuple((options.get("calls", ((owner.make, ()),)), calls_on, at, at) for at in offsets[len(fields) : -1]), 0,
-        options.get("only"), options.get("others"), owner,
+        options.get("given"), options.get("only"), options.get("others"), owner,
         options.get("streams") or owner.streams(), "device", options.get("is_current"),
     )  # fmt: skip
     assert run is not None
@@ -906,8 +906,8 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     driver = Launcher([8, 8], *(2 * (number == refused) for number in range(2)))
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), STREAM_AT, lambda *arrays: True,
-        _native.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
-        ((((owner.make, ()),), None, 24, 24), (((owner.make, ()),), None, 8, 16)), 1, None, None, owner,
+        _native.ArrayAddress(("data", "ptr")), None, (Field(Owned, "N", 0, 15),), b"x" * 32,
+        ((((owner.make, ()),), None, 24, 24), (((owner.make, ()),), None, 8, 16)), 1, None, None, None, owner,
         owner.streams(), "device", None,
     )  # fmt: skip
     assert run is not None
@@ -929,10 +929,12 @@ def test_parameters_beyond_the_block_are_refused() -> None:
         STREAM_AT,
         bool,
         address,
+        None,
         (),
         b"x" * 8,
         (),
         0,
+        None,
         None,
         None,
         owner,
@@ -943,6 +945,9 @@ def test_parameters_beyond_the_block_are_refused() -> None:
     assert bind((0,) * 65) is None
     with pytest.raises(ValueError, match="in a block of 8 bytes"):
         bind((16,))
+    for outputs in (_native.GivenOutputs(((0, 1, 0, 0, None),), ()), _native.GivenOutputs((), (1,))):
+        with pytest.raises(ValueError, match="argument"):
+            whole_call(Launcher([8] * 2), owner, (Field(Owned, "N", 0),), 0, given=outputs)
 
 
 # --- comparisons of arrays with earlier ones
@@ -1023,6 +1028,43 @@ def test_what_follows_a_call_follows_it_whatever_fails(failing: str) -> None:
         assert calls.call_between(*steps) == "function"
     assert done.count("after") == 1 + ("after" in failing)
     assert ("function" in done) == ("before" not in failing)
+
+
+@compiled
+@pytest.mark.parametrize("is_apart", [False, True])
+@pytest.mark.parametrize("handle", [0, 32])
+def test_a_call_with_given_outputs_returns_them_and_refuses_other_overlaps(is_apart: bool, handle: int) -> None:
+    owner, x, y = Owner(), Owned(64), Owned(96)
+    owner.stream, written = Stream(handle), []
+    outputs = _native.GivenOutputs(((1, 0, -16, 16, None), (2, 0, -16, 16, 32)), (1, 2))
+    fields = (Field(Owned, "N", 0), Field(Owned, "N", 8, label="y"), Field(Owned, "N", 16, label="z"))
+    driver = Launcher([8] * 4)
+    run = whole_call(driver, owner, fields, 0, given=outputs, note=lambda *what: written.append(what))
+    z = Owned(32)
+    assert run((x, y), z) == (y, z) if is_apart else run((x, y, z)) == (y, z)
+    assert written == [(y, "y"), (z, "z")]
+    assert owner.made == []
+    assert [array for array, _ in owner.noted] == ([x, y, z] if handle else [])
+    (_, _, values) = driver.seen.pop()
+    assert values[:3] == [struct.pack("Q", address) for address in (64, 96, 32)]
+    for other in (Owned(33), Owned(1024)):  # which the checked call's kernel is not for
+        assert run((x, y, other)) is NotImplemented
+    for overlapping in (Owned(64), Owned(79), Owned(49)):
+        assert run((x, overlapping, z)) is NotImplemented
+    assert run((x, Owned(80), z), None) is not NotImplemented
+    assert run((x, y), (z,)) is NotImplemented
+    assert len(driver.seen) == 1
+
+
+@compiled
+def test_an_output_beside_the_arguments_is_none_of_a_call_that_makes_its_own() -> None:
+    owner = Owner()
+    run = whole_call(Launcher([8] * 4), owner, (Field(Owned, "N", 0), Field(Owned, "N", 8)))
+    assert run((Owned(64),), Owned(128)) is NotImplemented
+    returned = whole_call(
+        Launcher([8] * 2), owner, (Field(Owned, "N", 0),), 0, given=_native.GivenOutputs(((0, 0, 0, 0, None),), ())
+    )
+    assert returned((Owned(64),)) is None
 
 
 # --- the first look at a kernel's call

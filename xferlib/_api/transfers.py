@@ -159,7 +159,7 @@ def copy_to(
         refuse_keyword("copy_to", unknown)
     if copy is not True:
         refuse_no_copy(copy, "copy_to")
-    elif dtype is stream is None and saturate is False and (done := on_device.copy_to(x, device)) is not None:
+    elif dtype is None and saturate is False and (done := on_device.copy_to(x, device, stream)) is not None:
         return done
     target = describe.target_of(None, registry.for_array(device, x), stream, None)
     source = describe.source_of(x, dtype=dtype)

@@ -387,7 +387,7 @@ class Backend(ABC):
         self,
         launches: Sequence[tuple[Any, int, int, tuple[int, ...]]], arrays: Sequence[Any], fields: Any, arguments: bytes,
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int, int]], *, device: Device,
-        spare: int = 0, only: RawStream | None = None, others: Callable[..., Any] | None = None,
+        spare: int = 0, given: Any = None, only: RawStream | None = None, others: Callable[..., Any] | None = None,
     ) -> Callable[..., Any] | None:  # fmt: skip
         """A function that makes the outputs of a checked call and launches it in one step; None, as by default, where
         Python must do it step by step.
@@ -396,7 +396,8 @@ class Backend(ABC):
         one or two in order: each a kernel, the numbers of blocks and of threads in each, and where its arguments are in
         the block ``arguments``. Each output has a shape, a dtype, the order of its axes in memory as for
         `empty_permuted`, or None for C order, and two places for its address in the block, which may be the same; the
-        last ``spare`` of them are memory for the launches alone. It launches on the current stream, whichever that is,
+        last ``spare`` of them are memory for the launches alone. Arrays that are written are among the arguments where
+        there is a `GivenOutputs` of `xferlib._native`. It launches on the current stream, whichever that is,
         or on the stream ``only``; then ``others`` takes the calls on the others.
         """
         return None
@@ -653,8 +654,6 @@ class DirectCopies(NamedTuple):
     """The address of a function like CUDA's ``cuMemcpyBatchAsync``, which takes no default stream. 0: there is none."""
     beside: int = 0
     """The handle of a stream that waits for the default one, as that does for it. 0: there is none."""
-    mark: int = 0
-    """The address of a function like CUDA's ``cuStreamWriteValue32``, to pinned memory. 0: there is none."""
     empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
     """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
     `Backend.empty` makes it."""
@@ -665,3 +664,5 @@ class DirectCopies(NamedTuple):
     empty_on: Callable[[tuple[int, ...], np.dtype[Any], RawStream | None], Array] | None = None
     """A new array on a stream of the device, which is current; with None on its current stream, which is then not the
     default one. None: `Backend.empty` makes it."""
+    memory: tuple[tuple[str, ...], type | None, tuple[str, ...]] | None = None
+    """How arrays tell to which stream their memory belongs, a `MemoryPath` of `xferlib._native`; None: they do not."""

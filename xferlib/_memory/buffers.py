@@ -28,7 +28,6 @@ from xferlib._core import arrays
 from xferlib._core.device import make_pageable_capture_error
 from xferlib._core.thresholds import (
     CHUNK_NBYTES,
-    LARGE_NBYTES,
     LENT_CHUNKS,
     MEDIUM_NBYTES,
 )
@@ -377,7 +376,7 @@ def _madvise() -> Callable[[Any, Any, int], int] | None:
 _SEGMENTS = 4
 SMALL_SEGMENT_NBYTES = MEDIUM_NBYTES // 8
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-SCRATCH_NBYTES = LARGE_NBYTES + MEDIUM_NBYTES
+SCRATCH_NBYTES = 2 * MEDIUM_NBYTES
 """Arrays from a device come one behind the other in it, more than a core's caches hold: the device writes slowly to
 what a core has just read. On an H200's host 64, 128 and 192 KiB take 12.8, 19.0 and 24.0 us by way of the same bytes
 each time, and 11.7, 15.8 and 19.5 by way of 32 times as many."""
@@ -569,7 +568,6 @@ class Ring:
             raise OutOfMemoryError(f"host memory for the staging buffers of {device} is short; free arrays")
         self.setups: dict[Any, Any] = {}
         self._chunks: dict[int, tuple[PinnedBlock, RawEvent]] = {}
-        self._lost = 0
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
 
     def provide(self, count: int, stream: RawStream) -> None:
@@ -579,25 +577,20 @@ class Ring:
             PinnedMemoryError: The system refuses page-locked memory, and there is no chunk at all.
         """
         library, wanted = _native.load_library(), min(count, LENT_CHUNKS)
-        if library.xf_ring_free(self.handle) >= wanted or len(self._chunks) - self._lost >= RING_CHUNKS:
+        if library.xf_ring_free(self.handle) >= wanted or library.xf_ring_usable(self.handle) >= RING_CHUNKS:
             return
         with self._lock:
-            while library.xf_ring_free(self.handle) < wanted and len(self._chunks) - self._lost < RING_CHUNKS:
+            while library.xf_ring_free(self.handle) < wanted and library.xf_ring_usable(self.handle) < RING_CHUNKS:
                 try:
                     block = self._backend.pinned_alloc(CHUNK_NBYTES)
                 except PinnedMemoryError:
-                    if len(self._chunks) > self._lost:
+                    if library.xf_ring_usable(self.handle):
                         return
                     raise
                 event: Any = self._backend.event_record(stream, timing=False)
                 with deferred:
                     number = library.xf_ring_add(self.handle, block.pointer, event.handle)
                     self._chunks[number] = block, event
-
-    def lose(self, count: int) -> None:
-        """Note that the device may use ``count`` chunks for ever; others are made instead."""
-        with self._lock:
-            self._lost += count
 
     def count_lent(self, *, is_upward: bool) -> int:
         """The number of chunks that transfers of one direction have."""
@@ -606,7 +599,7 @@ class Ring:
     @property
     def nbytes(self) -> int:
         """Pinned memory held, but for lost chunks."""
-        return (len(self._chunks) - self._lost) * CHUNK_NBYTES
+        return int(_native.load_library().xf_ring_usable(self.handle)) * CHUNK_NBYTES
 
     def trim(self) -> int:
         """Free the chunks that no transfer has; returns the bytes given up."""

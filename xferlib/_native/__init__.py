@@ -134,12 +134,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_ring_remove", number, pointer),
         ("xf_ring_lent", number, pointer, number),
         ("xf_ring_free", number, pointer),
+        ("xf_ring_usable", number, pointer),
         ("xf_open", pointer, pointer),
         ("xf_add", size, pointer, pointer, number, size, number),
         ("xf_run", size, pointer, number),
         ("xf_end", number, pointer),
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
-        ("xf_close", number, pointer, size),
+        ("xf_close", None, pointer, size),
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
         ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_is_crowded", size),
@@ -149,6 +150,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
+        ("xf_fill_parts", None, pointer, pointer, *[number] * 8),
         ("xf_unit", number, layout),
         ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )
@@ -591,26 +593,28 @@ def bind_new_launch(
     stream_at: int,
     matches: Callable[..., bool],
     address: ArrayAddress,
+    note: Callable[[Any, str], None] | None,
     fields: tuple[LaunchField, ...],
     block: bytes,
     makers: tuple[tuple[Calls, Calls | None, int, int], ...],
     spare: int,
+    given: GivenOutputs | None,
     only: int | None,
     others: Callable[..., Any] | None,
     owner: Any,
     streams: LaunchStreams,
     device: Any,
     is_current: Callable[[Any], bool] | None,
-) -> Callable[[tuple[Any, ...], None], Any] | None:
-    """A function that makes the outputs of a checked call and launches it.
+) -> Callable[[tuple[Any, ...], Any], Any] | None:
+    """A function that launches a checked call, and makes its outputs unless it is given them.
 
-    It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
-    with no output that is used, where `bind_launch` returns `NOT_FIT`; where the driver refuses a launch, or an output
-    cannot be made; on a stream that is another one than ``only`` or CUDA's of the handles 1 and 2; and while any stream
-    is captured, but on the default one. None as for `bind_launch`.
+    It takes the arguments, and None or the last output, and returns the outputs, a tuple if there are several. It
+    returns `NotImplemented`, with no output written, where `bind_launch` returns `NOT_FIT`; where the driver refuses a
+    launch, or an output cannot be made; on a stream that is another one than ``only`` or CUDA's of the handles 1 and 2;
+    and while any stream is captured, but on the default one. None as for `bind_launch`.
 
     Args:
-        launch, matches, address: As of `bind_launch`.
+        launch, matches, address, note: As of `bind_launch`.
         steps: One or two launches in order: of each the kernel, what its configuration is, and where its arguments are
             in ``block``, in bytes.
         stream_at: Where in a configuration the stream is written, in bytes.
@@ -620,6 +624,7 @@ def bind_new_launch(
             first has that before its arguments; None: the same on any. Two places for its address in ``block``, which
             may be the same.
         spare: Of the outputs the last ones, which are memory for the launches and are not returned.
+        given: What is known of outputs among the arguments; None: all are new.
         only: The handle of the one stream that the arguments are for; None: any.
         others: Takes the calls on other streams.
         owner: The backend: while it ``has_made_streams``, uses on the default stream are noted as well.
@@ -630,11 +635,12 @@ def bind_new_launch(
     most = max(len(fields), *(len(offsets) for _, _, offsets in steps))
     if (module := find_calls()) is None or most > _MOST_PARAMETERS:
         return None
-    if len(block) > _MOST_OFFSET:
+    pairs, returned = ((), None) if given is None else given
+    if len(block) > _MOST_OFFSET or len(pairs) > _MOST_PAIRS:
         return None
-    made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
-        launch, steps, stream_at, matches, address.names, address.is_method, fields, block, makers, spare, only, others,
-        owner, "has_made_streams", streams, device, is_current
+    made: Callable[[tuple[Any, ...], Any], Any] = module.bind_new_launch(
+        launch, steps, stream_at, matches, address.names, address.is_method, note, fields, block, makers, spare,
+        pairs, returned, only, others, owner, "has_made_streams", streams, device, is_current
     )  # fmt: skip
     return made
 
@@ -648,15 +654,16 @@ def bind_owner(
     stream_handle: Callable[[Any], int],
     device: Any,
     is_inside: Callable[[Any], bool] | None,
-) -> tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]] | None:
+) -> tuple[Callable[[Any, Any], Any], Callable[[Any], bool]] | None:
     """Two functions for memory that streams share; None where that is not compiled.
 
     The first takes an allocation and the stream that it belongs to, and returns its owner: an object with ``handle``,
     that of the stream, and ``used_on(stream)``. The owner gives the allocation to a guard when the memory is used on
     another stream, or when it dies and more is to be waited for than the device's current stream.
 
-    The second lets the stream of the second handle wait for the work enqueued so far on that of the first; it returns
-    False, with nothing done, where Python has to: no event is idle, the driver refuses, or a stream is captured.
+    The second takes a stream, lets it wait for the work enqueued so far on the default stream, and returns True, if it
+    or the default stream is the current one. It returns False where Python has to look: another stream is current, no
+    event is idle, the driver refuses, or a stream is captured.
 
     Args:
         record: The address of ``int record(uint64_t event, uint64_t stream)``; 0: Python orders all streams.
@@ -670,7 +677,7 @@ def bind_owner(
     """
     if (module := find_calls()) is None:
         return None
-    made: tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]] = module.bind_owner(
+    made: tuple[Callable[[Any, Any], Any], Callable[[Any], bool]] = module.bind_owner(
         record, wait, idle, captures, make_guard, stream_handle, device, is_inside, sys.is_finalizing
     )
     return made
@@ -688,6 +695,16 @@ class CurrentStream(NamedTuple):
     argument: Any
     names: tuple[str, ...] = ()
     """The attributes that lead to its handle; none where the function returns it."""
+
+
+class GivenOutputs(NamedTuple):
+    """Outputs among the arguments of a call."""
+
+    pairs: tuple[tuple[int, int, int, int, int | None], ...]
+    """The numbers of an array that is written and of another one; the two ends of the distances of their addresses,
+    from the first to the second, between which they share memory; and the distance in the checked call if they did."""
+    returned: tuple[int, ...] | None
+    """The numbers of the outputs; None: those are new arrays."""
 
 
 class MemoryPath(NamedTuple):
@@ -746,4 +763,4 @@ class LaunchField(NamedTuple):
 
 NOT_FIT = -1
 """The result of a repeated launch whose arguments must be checked anew."""
-_MOST_PARAMETERS, _MOST_OFFSET = 64, 1016
+_MOST_PARAMETERS, _MOST_OFFSET, _MOST_PAIRS = 64, 1016, 32

@@ -317,13 +317,13 @@ class SentForm(NamedTuple):
 
 
 class FetchedForm(NamedTuple):
-    """The form of trees that come from a device; C reads the first eight fields."""
+    """The form of trees that come from a device; C reads the first nine fields."""
 
     form: Any
     row_nbytes: int
     """That the small arrays take in a row; they share memory on the host."""
     kernel: int
-    """The handle of the one that puts arrays in a row; 0: none is in it."""
+    """The handle of the one that puts arrays in a row."""
     threads: int
     """Of each of its blocks."""
     starts: bytes
@@ -333,9 +333,11 @@ class FetchedForm(NamedTuple):
     nbytes: int
     """That all arrays take in a row."""
     is_written: bool
-    """The kernel writes the row to pinned memory by itself: the result's, or that from which it is copied on."""
+    """The kernel writes the row to the result by itself where that is pinned."""
+    all_starts: bytes
+    """As ``starts``, of all arrays in a row."""
     code: Any
-    """Keeps the kernel loaded, if there is one."""
+    """Keeps the kernel loaded."""
     layout: SlabLayout
 
 
@@ -1132,11 +1134,11 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> tuple[
     sizes = [kind.nbytes for kind in found_kinds for _ in kind.members]
     joined = sum(nbytes <= MEDIUM_NBYTES for nbytes in sizes)
     row = layout.places[joined] if joined < len(sizes) else layout.nbytes
-    code: Any = _gather_kernel(backend, device) if joined else None
+    code: Any = _gather_kernel(backend, device)
     starts = _find_starts(layout.places[:joined], sizes[:joined]).tobytes() if joined else b""
-    kernel = code.handle if joined else 0
+    all_starts = _find_starts(layout.places, sizes).tobytes()
     kept = FetchedForm(
-        form, row, kernel, _THREADS, starts, joined, layout.nbytes, row <= LARGE_NBYTES, code, layout
+        form, row, code.handle, _THREADS, starts, joined, layout.nbytes, row <= LARGE_NBYTES, all_starts, code, layout
     )  # fmt: skip
     _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
     return find_download(leaves, device)

@@ -17,7 +17,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import buffers, lifetimes
 from xferlib._runtime.threads import deferred
-from xferlib._transfer.describe import CopySource, CopyTarget
+from xferlib._transfer.describe import CopySource, CopyTarget, raw_stream
 from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ class _Routes:
 _routes = _Routes()
 
 
-def copy_to(x: Any, spec: Any) -> Array | None:
+def copy_to(x: Any, spec: Any, stream: Any) -> Array | None:
     """`xferlib.copy_to` between accelerators; None, a no-op, in every case that the long way must look at."""
     owner = _find_device_backend(x)
     if owner is None or type(spec) not in _SPECS:
@@ -440,7 +440,10 @@ def copy_to(x: Any, spec: Any) -> Array | None:
     info = owner.view(x)
     if info.dtype not in SUPPORTED or (route := _routes.find(info, x, spec)) is None:
         return None
-    return _carry(x, info, info.dtype, *route)
+    giver, target = route
+    if stream is not None:
+        target = target._replace(stream=raw_stream(stream, target.device))
+    return _carry(x, info, info.dtype, giver, target)
 
 
 def _find_device_backend(x: Any) -> Backend | None:

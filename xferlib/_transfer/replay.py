@@ -99,7 +99,7 @@ _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
 _OF_DRIVER = (
     "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured",
-    "batch", "beside", "mark",
+    "batch", "beside",
 )  # fmt: skip
 """The functions of `DirectCopies` that C calls by their addresses."""
 
@@ -213,8 +213,8 @@ def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None
     """How C copies between host arrays, if it may do a call by itself in this epoch.
 
     Returns:
-        The addresses of ``xf_host_copy``, ``xf_fill``, ``xf_fill_begin`` and ``xf_fill_end``; the last arguments of the
-        first, the helpers of the others, and the most bytes of a result in ordinary memory.
+        The addresses of ``xf_host_copy`` and ``xf_fill_parts``; the last arguments of the first, the helpers of the
+        other, and the most bytes of a result in ordinary memory.
     """
     global _known_of
     if _known_of != registry.forgotten:
@@ -224,16 +224,15 @@ def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    functions = _addresses()[1], *staging.fill_addresses()
-    return functions, *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
+    return _addresses()[1:], *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
 
 
 @functools.cache
-def _addresses() -> tuple[int, int]:
-    """The addresses of ``xf_spread`` and ``xf_host_copy``."""
+def _addresses() -> tuple[int, ...]:
+    """The addresses of ``xf_spread``, ``xf_host_copy`` and ``xf_fill_parts``."""
     library = _native.load_library()
-    spread, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_spread, library.xf_host_copy))
-    return spread, copy
+    functions = library.xf_spread, library.xf_host_copy, library.xf_fill_parts
+    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
 
 
 def _settle() -> int:
@@ -314,7 +313,7 @@ def _add_device(device: Device, library: int | None = None) -> int:
         "empty": direct.empty, "maker": direct.maker, "maker_on": direct.maker_on, "pointer": direct.pointer,
         "stream": direct.stream, "is_current": direct.is_current,
         "empty_on": direct.empty_on or functools.partial(_empty_on, part, device),
-        "hold": functools.partial(_hold, part, device),
+        "hold": functools.partial(_hold, part, device), "memory": direct.memory,
         "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
         "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),
         "stage_setup": functools.partial(staging.prepare_stream, part, device),

@@ -480,7 +480,7 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
     if error == _native.STARVED:
         error = _go_on(handle, setup, backend, stream)
     if error:
-        close_failed(handle, setup.ring, backend, stream)
+        close_failed(handle, backend, stream)
         raise setup.calls.failure(error, stream)
 
 
@@ -488,9 +488,12 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 
 
 def addresses() -> dict[str, int]:
-    """The addresses of the C functions that make a whole transfer, tell whether cores are wanted, and wake threads."""
+    """The addresses of the C functions that make a whole transfer, and of others that C calls beside one."""
     library = _native.load_library()
-    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse}
+    functions = {
+        "stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse,
+        "take_chunk": library.xf_ring_take, "give_chunk": library.xf_ring_give, "lose_chunk": library.xf_ring_lose,
+    }  # fmt: skip
     return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
 
 
@@ -542,7 +545,7 @@ def _go_on(handle: Any, setup: StreamSetup, backend: Backend, stream: RawStream)
                 setup.ring.provide(1, stream)
     except BaseException:  # Ctrl-C too
         library.xf_end(handle)
-        close_failed(handle, setup.ring, backend, stream)
+        close_failed(handle, backend, stream)
         raise
     error: int = library.xf_end(handle)
     if not error:
@@ -555,14 +558,14 @@ def no_memory() -> OutOfMemoryError:
     return OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
 
 
-def close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) -> None:
+def close_failed(handle: Any, backend: Backend, stream: RawStream) -> None:
     """Free a transfer that has failed or was ended early: a copy may be in flight that no event marks."""
     is_lost = True
     try:
         backend.stream_synchronize(stream)
         is_lost = False
     finally:  # a copy may be in flight for ever: its chunks are never used again
-        ring.lose(_native.load_library().xf_close(handle, is_lost))
+        _native.load_library().xf_close(handle, is_lost)
 
 
 # Transfers in C that threads enter and leave, and to which arrays may be added until they are closed.
@@ -708,7 +711,7 @@ class OpenTransfer:
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
             self._moving.note_finished(functools.partial(_steps, _marks(handle)))
-        close_failed(handle, self._setup.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
+        close_failed(handle, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
             raise self._setup.calls.failure(error, self._stream)

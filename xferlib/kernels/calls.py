@@ -17,7 +17,7 @@ from xferlib._core import blocks, observe, registry, streams
 from xferlib._core.arrays import ArrayInfo, bounds, check_number, float_limits, share_bytes
 from xferlib._core.dtypes import DTYPES
 from xferlib._core.observe import Kind
-from xferlib._native import bind_front
+from xferlib._native import GivenOutputs, bind_front
 from xferlib._runtime import process
 from xferlib._runtime.checks import whole
 from xferlib.errors import (
@@ -620,7 +620,7 @@ class CudaCall(Prepared):
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._bound: list[Any] | None = None
-        self._repeats = not self._omitted or bool(self._written)
+        self._repeats = False
         """Whether it is known if C can do a whole call."""
         self._bound_plan: CudaPlan | None = None
         self._last_plan: CudaPlan | None = None
@@ -698,7 +698,15 @@ class CudaCall(Prepared):
         ]
         if not all(address for number, (_, _, address) in enumerate(given) if number in arrays):
             return None  # an empty array, which a raw one may be
-        return plan.repeat(given, {n: (self.shape, params[n].dtype, self._order) for n in self._omitted})
+        new = {n: (self.shape, params[n].dtype, self._order) for n in self._omitted}
+        if not self._written:
+            return plan.repeat(given, new)
+        pairs = []
+        for written, other, low, high in self._distances:
+            distance = pointers[other] - pointers[written]
+            pairs.append((written, other, low, high, distance if low < distance < high else None))
+        outputs = GivenOutputs(tuple(pairs), None if self._omitted else tuple(self._outputs))
+        return plan.repeat(given, new, written=outputs, labels=dict(self.written))
 
     def _bind_numbers(self, numbers: list[Any]) -> None:
         """Make `_launch` use these numbers, with the addresses that it has."""

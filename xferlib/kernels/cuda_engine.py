@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
-from xferlib._native import LaunchField
+from xferlib._native import GivenOutputs, LaunchField
 from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_functions, cuda_source
@@ -256,6 +256,7 @@ class ParameterBlock:
 NewOutput = tuple[tuple[int, ...], DType, tuple[int, ...] | None]
 """Shape, dtype, and the order of the axes in memory, or None for C order."""
 
+_NO_LABELS: Mapping[int, str] = {}
 Direct = Callable[..., Any]
 """A whole call in one step: it takes the arguments, and returns the outputs or `NotImplemented`."""
 
@@ -271,6 +272,8 @@ def repeat_call(
     then: tuple[tuple[Any, int, int], ParameterBlock, Sequence[int]] | None = None,
     spare: int = 0,
     shared_nbytes: int = 0,
+    written: GivenOutputs | None = None,
+    labels: Mapping[int, str] = _NO_LABELS,
     only: RawStream | None = None,
     others: Direct | None = None,
 ) -> Direct | None:
@@ -287,6 +290,8 @@ def repeat_call(
         then: A second launch, its arguments, and the numbers of the outputs among them.
         spare: Of the outputs the last ones, which are memory for the launches.
         shared_nbytes: The dynamic shared memory of a block.
+        written: What is known of arrays that are written among ``given``, if there are any.
+        labels: Their names for errors, by number.
         only: The stream that the arguments are for, such as scratch memory; None: any.
         others: Takes the calls on other streams.
     """
@@ -302,17 +307,18 @@ def repeat_call(
         also = [start + other.offsets[place] for place in outputs]
     behind = -(-len(content) // 8) * 8  # no argument of a kernel
     found, again = ([behind if each is None else each for each in some] for some in (offsets, also))
-    for (value, dtype, address), offset in zip(given, found, strict=False):
+    for number, ((value, dtype, address), offset) in enumerate(zip(given, found, strict=False)):
         code = "N" if address else find_code(dtype, value)
         if code is None or code == HALF:
             return None
         rest = (address or 0) & _ALIGNMENT
-        fields.append(LaunchField(type(value), code, offset, _ALIGNMENT if address else 0, None, rest))
+        mask = _ALIGNMENT if address else 0
+        fields.append(LaunchField(type(value), code, offset, mask, labels.get(number), rest))
     arrays = [value for value, _, address in given if address]
     made = [(*each, *places) for each, *places in zip(new, found[len(fields) :], again, strict=True)]
     direct: Direct | None = backend.repeat_call(
         launches, arrays, tuple(fields), content, made, spare=spare, shared_nbytes=shared_nbytes, device=device,
-        only=only, others=others,
+        given=written, only=only, others=others,
     )  # fmt: skip
     return direct
 
@@ -421,12 +427,14 @@ class CudaPlan:
             kernel, (blocks, 1, 1), (threads, 1, 1), block.address, device=device, shared_nbytes=shared_nbytes
         )
 
-    def repeat(self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, NewOutput]) -> Direct | None:
+    def repeat(
+        self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, NewOutput], **options: Any
+    ) -> Direct | None:
         """As `repeat_call`, for all parameters that are ``given`` and the ``new`` outputs behind them."""
         if self._block is None:
             return None
         places = [self._places.get(number) for number in (*range(len(given)), *new)]
-        return self._repeat(given, list(new.values()), places)
+        return self._repeat(given, list(new.values()), places, **options)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches: arrays in the order `array_order`, numbers in that of the parameters.

@@ -62,6 +62,8 @@ PyObject *xf_call(PyObject *function, PyObject *const *given, Py_ssize_t count);
 int xf_is_mapped(PyObject *array);
 int xf_is_plain_memory(PyObject *array, Py_buffer *host);
 int xf_follow(void);
+enum { XF_OWN, XF_FOREIGN, XF_UNKNOWN };
+int xf_find_owner(PyObject *known, PyObject *array, word handle);
 int xf_is_word(PyObject *given, word *found);
 void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);

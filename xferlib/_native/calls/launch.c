@@ -263,7 +263,7 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
     return made;
 }
 
-/* --- launches that make their outputs: a whole call on the current stream, of one kernel or of two in order
+/* --- whole calls on the current stream, of one kernel or of two in order, which make their outputs or are given them
 
    On a stream of the program's own C does what Python does there: new outputs are of the stream's memory, and the use of a
    given array is noted where its memory is another stream's, which must not give it to others before this one has done its
@@ -272,7 +272,7 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
    No frame of Python runs where the library's own functions do without: behind other work, which has emptied the caches, one
    costs more than the call that it makes. */
 
-enum { MOST_LAUNCHES = 2, MOST_GIVEN = 8 };
+enum { MOST_LAUNCHES = 2, MOST_PAIRS = 32, MOST_GIVEN = 8 };
 enum { PER_THREAD = 2 }; /* up to here CUDA's handles are names of default streams; but for 0 they are left to Python */
 
 typedef struct {
@@ -291,7 +291,7 @@ typedef struct {
 typedef struct {
     launcher common;
     PyObject *owner, *flag; /* while the flag of the owner is False, no use on the default stream is noted */
-    PyObject *memory;    /* tells whose an array's memory is: see is_foreign() */
+    PyObject *memory;    /* tells whose an array's memory is: see xf_find_owner() */
     PyObject *note;      /* (array, stream): notes the use */
     PyObject *current, *place, *handle; /* gives the library's current stream there, and the attributes that lead to its handle */
     PyObject *stream_of, *device, *is_current; /* gives our own object for it; whether the device is the current one, None: there
@@ -303,6 +303,12 @@ typedef struct {
     word only;           /* the handle of the one stream that the arguments are for, or ANY_STREAM */
     PyObject *others;    /* takes the calls on other streams; None: Python does */
     int spare;           /* of the outputs the last ones, which are not returned */
+    PyObject *returned;  /* tuple: the numbers of the arguments that are returned; None: the new outputs are */
+    int pairs;
+    struct {
+        int written, other, is_known; /* numbers of arguments; whether they share memory, */
+        long long low, high, distance; /* which they do in between; from the first to the other, if they do */
+    } pair[MOST_PAIRS];
     const char *block;   /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
     int count, made;
@@ -378,21 +384,21 @@ static int is_served(maker *m, launch_stream *on)
            (!on->handle || (on->handle > PER_THREAD && !PyList_Size(m->captures) && may_share(m, on->handle) && find_stream(m, on)));
 }
 
-/* Whether an array's memory may be another stream's, and uses of it are noted; -1 with an error set. `known`: None where that is
-   not known, or the path from an array to its memory; the type of memory whose uses are noted, None: any; and the path from
-   there to its stream's handle. */
-static int is_foreign(PyObject *known, PyObject *array, word handle)
+/* Whose an array's memory is, as far as can be told here: XF_OWN, of the stream of the handle; XF_FOREIGN, perhaps of another one;
+   XF_UNKNOWN, of a kind whose uses are not noted; -1 with an error set. `known`: None where nothing is, or the path from an array
+   to its memory; the type of memory whose uses are noted, None: any; and the path from there to its stream's handle. */
+int xf_find_owner(PyObject *known, PyObject *array, word handle)
 {
     PyObject *memory, *found;
     word own = 0;
     int is_own;
     if (known == Py_None)
-        return 1;
+        return XF_FOREIGN;
     memory = follow(array, PyTuple_GetItem(known, 0));
     found = PyTuple_GetItem(known, 1);
     if (memory && found != Py_None && (PyObject *)Py_TYPE(memory) != found) {
         Py_DECREF(memory);
-        return 0;
+        return XF_UNKNOWN;
     }
     found = memory ? follow(memory, PyTuple_GetItem(known, 2)) : NULL;
     is_own = found && xf_is_word(found, &own) && own == handle;
@@ -401,7 +407,21 @@ static int is_foreign(PyObject *known, PyObject *array, word handle)
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
     PyErr_Clear(); /* memory that another object keeps: Python finds it */
-    return !is_own;
+    return is_own ? XF_OWN : XF_FOREIGN;
+}
+
+/* Whether arrays that are written share memory with others just as in the checked call. */
+static int are_apart(const maker *m, const char *block)
+{
+    for (int i = 0; i < m->pairs; ++i) {
+        long long at[2], distance;
+        memcpy(&at[0], block + m->common.fields[m->pair[i].written].offset, sizeof at[0]);
+        memcpy(&at[1], block + m->common.fields[m->pair[i].other].offset, sizeof at[1]);
+        distance = at[1] - at[0];
+        if (m->pair[i].is_known ? distance != m->pair[i].distance : distance > m->pair[i].low && distance < m->pair[i].high)
+            return 0;
+    }
+    return 1;
 }
 
 /* Note the uses of given arrays: whether all are. */
@@ -411,9 +431,9 @@ static int are_noted(maker *m, PyObject *const *values, launch_stream *on)
     int is_noted = on->handle || may_skip;
     for (int i = 0; may_skip != Py_False && is_noted && i < m->common.count; ++i) {
         const field *f = &m->common.fields[i];
-        int foreign = f->code == 'A' || f->code == 'N' ? is_foreign(m->memory, values[i], on->handle) : 0;
-        if (foreign)
-            is_noted = foreign > 0 && find_stream(m, on) &&
+        int owner = f->code == 'A' || f->code == 'N' ? xf_find_owner(m->memory, values[i], on->handle) : XF_UNKNOWN;
+        if (owner < 0 || owner == XF_FOREIGN)
+            is_noted = owner > 0 && find_stream(m, on) &&
                        is_done(PyObject_CallFunctionObjArgs(m->note, values[i], on->stream, NULL));
     }
     Py_XDECREF(may_skip);
@@ -481,7 +501,22 @@ static int launch_steps(const maker *m, word handle, char *block)
     return result;
 }
 
-/* (arguments, and None for the outputs) -> the outputs, or NotImplemented with no output written. */
+/* The outputs of a call: the array itself where there is one, None where there is none, else a tuple. */
+static PyObject *results_of(const maker *m, PyObject *const *values, PyObject *const *made)
+{
+    PyObject *given[MOST_PARAMETERS], *const *from = made;
+    int count = m->made - m->spare;
+    if (m->returned != Py_None) {
+        from = given;
+        for (count = 0; count < (int)PyTuple_Size(m->returned); ++count)
+            given[count] = values[PyLong_AsLong(PyTuple_GetItem(m->returned, count))];
+        if (!count)
+            Py_RETURN_NONE;
+    }
+    return count == 1 ? Py_NewRef(from[0]) : xf_pack(from, count);
+}
+
+/* (arguments; an output that is given apart, or None) -> the outputs, or NotImplemented with no output written. */
 static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     maker *m = PyCapsule_GetPointer(self, NULL);
@@ -490,18 +525,20 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     _Alignas(16) char block[MOST_BLOCK];
     PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
     int found, ready = 0, result = NOT_FIT;
-    if (count < 1 || (count > 1 && given[1] != Py_None) || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) != l->count)
+    int has_out = count > 1 && given[1] != Py_None;
+    if (count < 1 || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) + has_out != l->count ||
+        (has_out && (m->returned == Py_None || PyTuple_Check(given[1]))))
         Py_RETURN_NOTIMPLEMENTED;
     for (int i = 0; i < l->count; ++i)
-        values[i] = PyTuple_GetItem(given[0], i);
+        values[i] = has_out && i == l->count - 1 ? given[1] : PyTuple_GetItem(given[0], i);
     memcpy(block, m->block, (size_t)m->nbytes);
     found = is_served(m, &on) ? fill(l, values, block) : 0;
     if (on.handle != ANY_STREAM && m->only != ANY_STREAM && on.handle != m->only && m->others != Py_None)
         return PyObject_CallFunctionObjArgs(m->others, given[0], Py_None, NULL);
-    if (found > 0 && (ready = make_outputs(m, &on, block, made)) == m->made && are_noted(m, values, &on))
+    if (found > 0 && are_apart(m, block) && (ready = make_outputs(m, &on, block, made)) == m->made && are_noted(m, values, &on))
         WITHOUT_GIL(result = launch_steps(m, on.handle, block));
     if (!result)
-        answer = m->made - m->spare == 1 ? Py_NewRef(made[0]) : xf_pack(made, m->made - m->spare);
+        answer = results_of(m, values, made);
     for (int i = 0; i < ready; ++i)
         Py_DECREF(made[i]);
     Py_XDECREF(on.stream);
@@ -584,18 +621,45 @@ static int are_read(maker *m, PyObject *steps)
     return 0;
 }
 
+/* Read the pairs of arrays: whether they are arguments. */
+static int are_pairs_read(maker *m, PyObject *pairs)
+{
+    const int most = m->common.count;
+    for (; m->pairs < MOST_PAIRS && m->pairs < PyTuple_Size(pairs); ++m->pairs) {
+        PyObject *distance;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, m->pairs), "iiLLO", &m->pair[m->pairs].written, &m->pair[m->pairs].other,
+                              &m->pair[m->pairs].low, &m->pair[m->pairs].high, &distance))
+            return 0;
+        m->pair[m->pairs].is_known = distance != Py_None;
+        if (m->pair[m->pairs].is_known && (m->pair[m->pairs].distance = PyLong_AsLongLong(distance)) == -1 && PyErr_Occurred())
+            return 0;
+        if (m->pair[m->pairs].written < 0 || m->pair[m->pairs].other < 0 || m->pair[m->pairs].written >= most ||
+            m->pair[m->pairs].other >= most)
+            break;
+    }
+    for (Py_ssize_t i = 0; m->returned != Py_None && i < PyTuple_Size(m->returned); ++i) {
+        long number = PyLong_AsLong(PyTuple_GetItem(m->returned, i));
+        if (number < 0 || number >= most)
+            PyErr_Format(PyExc_ValueError, "argument %ld of %d is returned", number, most);
+    }
+    if (!PyErr_Occurred() && m->pairs < PyTuple_Size(pairs))
+        PyErr_Format(PyExc_ValueError, "pair %d of %zd pairs of %d arguments", m->pairs, PyTuple_Size(pairs), most);
+    return !PyErr_Occurred();
+}
+
 /* (address of the launch, launches, offset of the stream in their configurations, what compares the arrays, names of
-   attributes, whether the last is a method, fields, block as bytes, makers, how many of the last outputs are not returned,
-   handle of the one stream that they are for or None, what takes calls on others or None, owner, name of its flag, (what is
-   known of memory, what notes a use, (what gives the current stream, its argument, the attributes that lead to the handle),
-   what gives our object for the stream, list of captures, address of the driver's function that tells whether a stream is
-   recorded, or 0), device, what tells whether it is current or None) -> launch_new;
+   attributes, whether the last is a method, what notes writes or None, fields, block as bytes, makers, how many of the last
+   outputs are not returned, pairs of arrays, numbers of the arguments that are returned or None, handle of the one stream that
+   they are for or None, what takes calls on others or None, owner, name of its flag, (what is known of memory, what notes a use,
+   (what gives the current stream, its argument, the attributes that lead to the handle), what gives our object for the stream, list
+   of captures, address of the driver's function that tells whether a stream is recorded, or 0), device, what tells whether it is
+   current or None) -> launch_new;
    a maker is (calls on the default stream, calls on another one or None for the same, offset, another one), and a launch
    (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch, is_captured;
-    PyObject *fields, *steps, *makers, *only, *capsule, *made = NULL;
+    PyObject *fields, *steps, *makers, *only, *pairs, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
     (void)module;
@@ -607,18 +671,18 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
         return NULL;
     }
     l->kept = Py_NewRef(arguments);
-    l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KO!iOO!pO!y#O!iOOOU(OO(OOO!)OO!K)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
-                         &PyTuple_Type, &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
-                         &makers, &m->spare, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note, &m->current, &m->place,
-                         &PyTuple_Type, &m->handle, &m->stream_of, &PyList_Type, &m->captures, &is_captured, &m->device,
+    if (PyArg_ParseTuple(arguments, "KO!iOO!pOO!y#O!iO!OOOOU(OO(OOO!)OO!K)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
+                         &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
+                         &makers, &m->spare, &PyTuple_Type, &pairs, &m->returned, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note,
+                         &m->current, &m->place, &PyTuple_Type, &m->handle, &m->stream_of, &PyList_Type, &m->captures, &is_captured, &m->device,
                          &m->is_current)) {
         m->only = ANY_STREAM;
         m->is_captured = (int (*)(word, int *))(uintptr_t)is_captured;
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps))
+        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps) &&
+                 are_pairs_read(m, pairs))
             made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }
     Py_DECREF(capsule);

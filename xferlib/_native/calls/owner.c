@@ -72,32 +72,35 @@ static int order(const orderer *o, word user, word own)
     return length ? -1 : !result;
 }
 
-/* Whether the memory may be given back to its stream; -1 with an error set. */
+/* Whether a stream is free of captures, and the context is its device's; with the handle of the current stream. */
+static int is_plain(const orderer *o, PyObject *stream, word *current)
+{
+    PyObject *answer = PyObject_GetAttr(stream, capture_name);
+    int is_true = answer == Py_None;
+    Py_XDECREF(answer);
+    if (is_true && o->is_inside != Py_None) {
+        answer = xf_call(o->is_inside, &o->device, 1);
+        is_true = answer == Py_True;
+        Py_XDECREF(answer);
+    }
+    if (!is_true)
+        return 0;
+    answer = xf_call(o->handle_of, &o->device, 1);
+    is_true = answer && xf_is_word(answer, current);
+    Py_XDECREF(answer);
+    return is_true;
+}
+
+/* Whether the memory may be given back to its stream: 0 where Python is to do it, or an error is set. */
 static int is_over(const Owner *self)
 {
     const orderer *o = PyCapsule_GetPointer(self->capsule, NULL);
     PyObject *answer = PyObject_CallNoArgs(o->is_finalizing);
-    int is_plain = answer == Py_False;
+    int is_running = answer == Py_False;
     word current;
     Py_XDECREF(answer);
-    if (is_plain) {
-        answer = PyObject_GetAttr(self->stream, capture_name);
-        is_plain = answer == Py_None;
-        Py_XDECREF(answer);
-    }
-    if (is_plain && o->is_inside != Py_None) {
-        answer = xf_call(o->is_inside, &o->device, 1);
-        is_plain = answer == Py_True;
-        Py_XDECREF(answer);
-    }
-    if (!is_plain)
-        return PyErr_Occurred() ? -1 : 0;
-    answer = xf_call(o->handle_of, &o->device, 1);
-    is_plain = answer && xf_is_word(answer, &current);
-    Py_XDECREF(answer);
-    if (!is_plain)
-        return -1;
-    return current == self->handle ? 1 : order(o, current, self->handle);
+    return is_running && is_plain(o, self->stream, &current) &&
+           (current == self->handle || order(o, current, self->handle) > 0);
 }
 
 /* Give the memory to a guard: whether it has it. Another thread may give it one meanwhile. */
@@ -121,7 +124,7 @@ static void owner_dealloc(PyObject *object)
     PyErr_Fetch(&kind, &value, &traceback); /* an array may die while an error is on its way */
     if (self->allocation && self->forks != forks)
         self->allocation = NULL; /* the parent's: a forked child must not touch the driver */
-    if (self->allocation && is_over(self) <= 0) {
+    if (self->allocation && !is_over(self)) {
         if (PyErr_Occurred())
             PyErr_WriteUnraisable(NULL);
         if (!is_guarded(self)) {
@@ -195,27 +198,35 @@ static PyObject *own(PyObject *capsule, PyObject *const *given, Py_ssize_t count
     return (PyObject *)made;
 }
 
-/* (handle of a stream, handle of another) -> whether that waits for the first one's work so far; False: Python is to do it */
-static PyObject *follow(PyObject *capsule, PyObject *const *given, Py_ssize_t count)
+/* (stream) -> whether it follows all that may have used its memory unnoted: the default stream's work, if that is the current one
+   or the stream itself is. It waits for that now. False: Python is to do it. */
+static PyObject *is_behind(PyObject *capsule, PyObject *stream)
 {
-    word user, other;
+    const orderer *o = PyCapsule_GetPointer(capsule, NULL);
+    PyObject *found;
+    word handle, current;
     int result;
-    if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "two streams are put in order, not %zd", count);
-    if (!xf_is_word(given[0], &user) || !xf_is_word(given[1], &other))
+    if (!is_plain(o, stream, &current))
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    found = PyObject_GetAttr(stream, handle_name);
+    result = found && xf_is_word(found, &handle);
+    Py_XDECREF(found);
+    if (!result)
         return NULL;
-    result = order(PyCapsule_GetPointer(capsule, NULL), user, other);
+    if (current && current != handle)
+        Py_RETURN_FALSE;
+    result = handle ? order(o, 0, handle) : !current;
     return result < 0 ? NULL : PyBool_FromLong(result);
 }
 
 /* (addresses of the driver's functions that record an event and let a stream wait for one, list of handles of idle events, list of
    captures, what makes a guard of no memory, what tells the current stream's handle, device, what tells whether that is
-   current or None, what tells whether the interpreter ends) -> (own, follow) */
+   current or None, what tells whether the interpreter ends) -> (own, is_behind) */
 PyObject *xf_bind_owner(PyObject *module, PyObject *arguments)
 {
     static PyMethodDef functions[] = {
         {"own", (PyCFunction)(void (*)(void))own, METH_FASTCALL, NULL},
-        {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, NULL},
+        {"is_behind", is_behind, METH_O, NULL},
     };
     unsigned long long record, wait;
     orderer *o = PyMem_Calloc(1, sizeof *o);

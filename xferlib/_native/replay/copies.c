@@ -19,6 +19,7 @@
 #include <string.h>
 
 enum { PAGE = 4096, LINE = 64 }; /* bytes of a page, and of a line of the cache */
+enum { READ_AT_ONCE = 16 << 10 }; /* bytes that pass through ordinary memory, which the driver reads before its call returns */
 enum { PATIENCE_NS = 10000, IMPATIENT_CALLS = 16, VALID_NS = 1000000000 };
 enum { NOT_ASKED = -1 };
 enum { PINNED = 1, MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_MEMORYTYPE_HOST, CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
@@ -406,28 +407,42 @@ static int ask_setup(const device_copy *c, stream_setup *w, int64_t nbytes, unsi
     return 1;
 }
 
+/* The setup of a stream for a transfer of some bytes, valid now: with the GIL held, a new reference to what its addresses are of. NULL
+   where C cannot stage, or with an error set. */
+static PyObject *find_setup(const device_copy *c, int64_t nbytes, Setup *setup)
+{
+    unsigned long long epoch = xf_epoch();
+    stream_setup *w = setup_of(c);
+    if (!c->e->stage_setup)
+        return NULL;
+    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
+            return NULL;
+    *setup = w->setup;
+    return Py_NewRef(w->kept);
+}
+
+PyObject *xf_setup_of(device_entry *e, const call_stream *on, int64_t nbytes, int is_upload, Setup *setup)
+{
+    const device_copy c = {.e = e, .on = on, .is_upload = is_upload};
+    return find_setup(&c, nbytes, setup);
+}
+
 /* Copy regions by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
    with nothing done, or an error set. The driver may know memory at `asked`, if not NULL: it could read or fill that by itself.
    `is_looped`: only where helping threads spin for the next transfer. */
 static int copy_regions(const device_copy *c, const Region *regions, int64_t count, int64_t nbytes, const char *asked, int is_looped)
 {
     device_entry *e = c->e;
-    unsigned long long epoch = xf_epoch();
-    stream_setup *w = setup_of(c);
     Staging *opened = NULL;
     int64_t error = NO_MEMORY;
     int kind = 0;
-    PyObject *kept;
     Setup setup;
-    if (!e->stage_setup)
+    PyObject *kept = find_setup(c, nbytes, &setup);
+    if (!kept || (is_looped && (!setup.spin_ns || e->is_crowded()))) {
+        Py_XDECREF(kept);
         return 0;
-    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
-            return 0;
-    if (is_looped && (!w->setup.spin_ns || e->is_crowded()))
-        return 0;
-    setup = w->setup;
-    kept = Py_NewRef(w->kept);
+    }
     Py_BEGIN_ALLOW_THREADS
     if (asked)
         kind = kind_of(e, asked);
@@ -469,13 +484,6 @@ int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nb
     return 1;
 }
 
-/* Fetch regions likewise, to ordinary memory. */
-int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes)
-{
-    const device_copy c = {.e = e, .on = on};
-    return copy_regions(&c, regions, count, nbytes, NULL, 0) == 1;
-}
-
 /* --- a way, executed */
 
 /* Copy as the flags say: whether that is done. */
@@ -496,7 +504,7 @@ static int move(const device_copy *c, int flags)
 }
 
 /* Keep an array that has been filled on another stream than the default one until it is, and the source that is read there, if any:
-   the stream that its memory belongs to must not give it to others before. A small copy is over, or is in a few microseconds,
+   another stream that its memory may belong to must not give it to others before. A small copy is over, or is in a few microseconds,
    before Python has noted that. */
 static int is_held(const device_copy *c, PyObject *array, PyObject *source)
 {
@@ -504,8 +512,10 @@ static int is_held(const device_copy *c, PyObject *array, PyObject *source)
     void *stream = c->on->handle;
     int64_t patience_ns;
     int is_idle;
-    if (!stream)
+    if (!stream || (!source && e->memory && xf_find_owner(e->memory, array, (word)(uintptr_t)stream) == XF_OWN))
         return 1;
+    if (PyErr_Occurred())
+        return 0;
     patience_ns = patience(&e->behind_in_vain);
     WITHOUT_GIL(is_idle = becomes_idle(e, stream, patience_ns));
     learn(&e->behind_in_vain, patience_ns, is_idle);
@@ -524,10 +534,13 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     int is_passing = is_loops && !is_little && src->nbytes <= c->through->nbytes;
     if (!kind && is_passing && (!c->kept || src->nbytes < c->through->asked_from)) /* of any kind: to ask takes longer than to copy some */
         return xf_send_through(c);
-    if (!kind && c->on->handle && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= PAGE && is_plain(src, c->element)) {
-        char page[PAGE]; /* ordinary memory: to ask which kind the array's is takes longer than to copy it */
-        copy_plain(page, src->data, (size_t)src->nbytes);
-        WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)page, (size_t)src->nbytes, c->on->handle));
+    if (!kind && (c->on->handle || src->is_pinned) && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= READ_AT_ONCE &&
+        is_plain(src, c->element)) {
+        /* To ask which kind the array's memory is takes longer than to copy it, and so does it to wait until the device has read pinned memory:
+           of 16 KiB an H200's host takes 5 us so, and 12 to send them as they lie. */
+        char ordinary[READ_AT_ONCE];
+        copy_plain(ordinary, src->data, (size_t)src->nbytes);
+        WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)ordinary, (size_t)src->nbytes, c->on->handle));
         return !error && (is_new || is_held(c, array, NULL));
     }
     if (!kind && (c->on->handle || c->kept || is_little) && is_plain(src, c->element))

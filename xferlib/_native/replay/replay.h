@@ -122,6 +122,7 @@ typedef struct device_entry {
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
     PyObject *empty_between;  /* the same, for work on that stream alone */
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
+    PyObject *memory;         /* as xf_find_owner() takes it; NULL: nothing is known */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *hand_out;       /* (): the program is given an array; NULL: the library does not want to know */
@@ -145,10 +146,12 @@ typedef struct device_entry {
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
     int (*batch)(const word *, const word *, const size_t *, size_t, void *, size_t *, size_t, void *); /* CUDA's cuMemcpyBatchAsync */
     void *beside; /* a stream in order with the default one, on which CUDA makes no batches; NULL: no batches are made for that */
-    int (*mark)(void *, word, unsigned, unsigned); /* CUDA's cuStreamWriteValue32: a number to pinned memory, behind a stream's work; NULL: none */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
+    Chunk *(*take_chunk)(Ring *, int, int64_t); /* xf_ring_take() */
+    void (*give_chunk)(Ring *, Chunk *, int);   /* xf_ring_give() */
+    void (*lose_chunk)(Ring *, int);            /* xf_ring_lose() */
     int (*is_crowded)(void);
     void (*rouse)(int64_t, int64_t);                                            /* xf_rouse() */
     /* What calls have found out. */
@@ -221,9 +224,7 @@ struct tables {
     int (*set_base)(PyObject *, PyObject *);
     PyObject *(*empty)(int, const int64_t *, PyObject *, int), *(*zeros)(int, const int64_t *, PyObject *, int);
     void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* xf_host_copy() */
-    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
-    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
-    void (*fill_end)(void *);                                                               /* xf_fill_end() */
+    void (*fill_parts)(char *, const Part *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_parts() */
     long long helper_nbytes, helpers, most_threads, spin_ns; /* the last arguments of `copy` */
     long long fillers;                                       /* of `fill`, in place of the first two; 0: none may spin */
     Py_ssize_t host_most;  /* bytes; results of copies between host arrays lie in ordinary memory up to here */
@@ -305,7 +306,7 @@ int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
 word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
 void xf_keep_scratch(int is_read);
 int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped);
-int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes);
+PyObject *xf_setup_of(device_entry *e, const call_stream *on, int64_t nbytes, int is_upload, Setup *setup);
 int xf_enqueue_each(const device_entry *e, void *stream, const word *to, const word *from, const size_t *nbytes, Py_ssize_t count,
                     int is_upload, void **busy);
 int xf_is_idle(device_entry *e, void *stream);

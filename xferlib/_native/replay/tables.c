@@ -43,12 +43,12 @@ static const field names[] = {
 };
 static const field functions_of_library[] = {L(whole), L(is_negated), L(is_conjugate), L(recording), L(maker), L(note_write)};
 static const field functions_of_device[] = {
-    D(empty), D(maker), D(maker_on), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
+    D(empty), D(maker), D(maker_on), D(empty_on), D(empty_between), D(hold), D(memory), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
     D(free), D(dead), D(hand_out), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
 };
 static const field addresses_of_device[] = { /* of functions in C */
     D(send), D(fetch), D(enqueue), D(fetch_later), D(current), D(query), D(attribute), D(wait), D(is_captured), D(launch),
-    D(batch), D(beside), D(mark), D(spread), D(stage), D(is_crowded), D(rouse),
+    D(batch), D(beside), D(spread), D(stage), D(take_chunk), D(give_chunk), D(lose_chunk), D(is_crowded), D(rouse),
 };
 
 enum { OBJECT, ADDRESS };
@@ -304,14 +304,14 @@ unsigned long long xf_epoch(void)
    bytes of a copy between host arrays; else None. */
 int xf_may_replay(void)
 {
-    unsigned long long now = xf_epoch(), at[4] = {0};
+    unsigned long long now = xf_epoch(), at[2] = {0};
     if (now != mine.asked) {
         PyObject *answer = PyObject_CallNoArgs(replay.may_replay);
         mine.may_replay = answer && answer != Py_None &&
-                          PyArg_ParseTuple(answer, "(KKKK)LLLLLn", &at[0], &at[1], &at[2], &at[3], &replay.helper_nbytes, &replay.helpers,
+                          PyArg_ParseTuple(answer, "(KK)LLLLLn", &at[0], &at[1], &replay.helper_nbytes, &replay.helpers,
                                            &replay.most_threads, &replay.spin_ns, &replay.fillers, &replay.host_most);
         if (mine.may_replay)
-            memcpy(&replay.copy, at, 4 * sizeof replay.copy); /* a function's address is as wide as any: POSIX says so */
+            memcpy(&replay.copy, at, 2 * sizeof replay.copy); /* a function's address is as wide as any: POSIX says so */
         if (!is_done(answer) || PyErr_Occurred())
             return mine.may_replay = 0;
         mine.asked = now;

@@ -5,10 +5,10 @@
    each leaf, as long as it takes to copy 40 KiB. Here an array is compared with what is kept of it in 20 ns, and 200 where its
    library is asked.
 
-   From the device a kernel puts the arrays in a row, in pinned memory if there is room. The obvious way has it in memory of the device
-   first, from which the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone.
-   Of some MiB that go on to ordinary memory it writes a part after the other, and threads copy one while it writes the next. That it
-   tells of each tile gains nothing: its blocks write all of them at once.
+   From the device a kernel puts the arrays in a row, in pinned memory. The obvious way has it in memory of the device first, from which
+   the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone. To ordinary memory the
+   row passes through chunks of the ring, step by step: threads copy one to where its arrays belong while the kernel writes the next.
+   That it tells of each tile gains nothing: its blocks write all of them at once.
 
    xferlib/_transfer/many.py has the policy: which arrays travel together, and their places. */
 
@@ -287,25 +287,11 @@ static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, cons
     return NULL;
 }
 
-enum { FILLS = 4 };
-
-/* Copy the arrays to their places; in a loop threads that spin take part in the large ones. */
-static void pack(char *memory, const Part *parts, Py_ssize_t count, int is_looped)
+/* Copy the arrays to their places; in a loop threads that spin take part. */
+static void pack(char *memory, const Part *parts, Py_ssize_t count, size_t nbytes, int is_looped)
 {
-    void *begun[FILLS];
-    int fills = 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        const Part *p = &parts[i];
-        begun[fills] = is_looped && p->nbytes > SMALL_NBYTES
-                           ? replay.fill_begin(memory + p->place, p->host, p->nbytes, 1, replay.fillers, replay.most_threads, replay.spin_ns)
-                           : NULL;
-        if (!begun[fills])
-            memcpy(memory + p->place, p->host, (size_t)p->nbytes);
-        else if (++fills == FILLS)
-            replay.fill_end(begun[--fills]);
-    }
-    while (fills)
-        replay.fill_end(begun[--fills]);
+    long long helpers = is_looped ? replay.fillers : 0;
+    replay.fill_parts(memory, parts, count, 0, (int64_t)nbytes, 0, helpers > 0, helpers, replay.most_threads, replay.spin_ns);
 }
 
 /* New arrays for those of a form that travel, in their order: a list of them, and their addresses. */
@@ -355,7 +341,7 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
     device_entry *e = c->e;
     void *stream = c->on.handle;
     word scratch = 0;
-    int error, is_looped, is_filled;
+    int error, is_looped;
     *is_read = 0;
     c->busy = stream;
     if (!e->enqueue || !e->wait)
@@ -368,22 +354,20 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
         char *memory = malloc(nbytes);
         if (!memory)
             return 0;
-        pack(memory, parts, count, 0);
+        pack(memory, parts, count, nbytes, 0);
         WITHOUT_GIL(error = enqueue_row(c, memory, device, apart, parts, count, nbytes));
         free(memory);
         return !error;
     }
-    is_looped = replay.fillers > 0 && now_ns() - e->last_ns < LOOP_NS;
-    is_filled = is_looped && nbytes <= PACKED_MOST && nbytes > SMALL_NBYTES * (size_t)count && xf_is_idle(e, stream);
-    if (nbytes > LOOPED_FROM && !apart && !is_filled && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
-        return 1;
-    if (nbytes <= PACKED_MOST && !PyErr_Occurred() && (is_filled || xf_is_idle(e, stream)))
+    if (nbytes <= PACKED_MOST && xf_is_idle(e, stream))
         scratch = xf_scratch(e, nbytes, 1);
     if (!scratch)
-        return 0;
+        return nbytes > LOOPED_FROM && !apart && !PyErr_Occurred() &&
+               xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST);
+    is_looped = now_ns() - e->last_ns < LOOP_NS;
     e->last_ns = now_ns();
     Py_BEGIN_ALLOW_THREADS
-    pack((char *)(uintptr_t)scratch, parts, count, is_looped);
+    pack((char *)(uintptr_t)scratch, parts, count, nbytes, is_looped);
     error = enqueue_row(c, (char *)(uintptr_t)scratch, device, apart, parts, count, nbytes);
     Py_END_ALLOW_THREADS
     if (!error || apart) {
@@ -556,46 +540,46 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return made ? made : left_to_python();
 }
 
-/* A download in one call: of the arrays of a tree the first ones, which are small, come in a row. */
+/* A download in one call. To pinned memory the first arrays of a tree, which are small, come in a row, and the others as they lie. To
+   ordinary memory all come in a row, by way of chunks of the ring, into each of which a kernel writes a step. */
+typedef struct {
+    Chunk *chunk;
+    char *memory; /* where in it */
+    int64_t start, nbytes; /* of the row */
+} step;
+
+enum { STEPS = 4, TILE_NBYTES = 16 << 10 /* as in many.py */ };
+
 typedef struct {
     call *c;
     const kept_form *f;
     const Part *parts; /* of all arrays: `host` is where each lies on the device */
-    Py_ssize_t members, joined; /* arrays, and those in the row */
-    Py_ssize_t row_nbytes, nbytes; /* of the row, and of all arrays if they followed one another */
+    Py_ssize_t members, joined; /* arrays, and those that share memory on the host */
+    Py_ssize_t row_nbytes, nbytes; /* of these in a row, and of all arrays in one */
     unsigned long long kernel; /* puts arrays in a row, in blocks of `threads` threads */
     unsigned long threads;
-    const char *starts;        /* the numbers of the first array of each of its tiles */
-    Py_ssize_t starts_nbytes;
+    const char *starts;        /* the numbers of the first array of each tile of the row */
+    Py_ssize_t starts_nbytes, placed; /* arrays of the row */
     int is_pinned;
     char *table; /* in the thread's pinned memory: what the kernel reads */
-    char *passed; /* where the row passes in that memory; NULL: not there */
-    uint32_t *marks; /* there too: of each step but the last, whether what it writes is there */
-    int steps; /* in which the row is written; 0: it is not */
-    PyObject *memory, *apart, *between; /* NumPy array of the row, or of all; list of the others; the row on the device; NULL: none */
-    Region *crossings; /* what threads bring to ordinary memory, besides what the kernel writes to pinned memory by itself */
+    PyObject *memory, *apart, *between; /* NumPy array of those that share it, or of all; list of the others; a row on the device; NULL: none */
+    Part *targets; /* in ordinary memory */
     Py_ssize_t count;
-    int64_t crossing_nbytes;
+    Setup setup; /* of the ring */
+    PyObject *ring; /* keeps it; NULL: it is not used */
+    step ahead[STEPS]; /* those that have been enqueued, and not been emptied */
+    int enqueued, emptied;
+    int64_t written; /* tiles of the steps that have been enqueued */
 } download;
-
-enum { LAUNCHES = 4, WRITTEN = 1, EIGHTHS = 8, TILE_NBYTES = 16 << 10 /* as in many.py */ };
-static const int step_ends[LAUNCHES] = {1, 4, 7, EIGHTHS}; /* threads begin early, and little is left when the device is done */
 
 static int64_t tiles_of(const download *l)
 {
     return l->starts_nbytes / (Py_ssize_t)sizeof(int64_t) - 1;
 }
 
-/* The tiles of the row that are written after a number of steps. */
-static int64_t tiles_after(const download *l, int steps)
-{
-    return !steps ? 0 : steps == l->steps ? tiles_of(l) : tiles_of(l) * step_ends[steps - 1] / EIGHTHS;
-}
-
 static size_t table_nbytes(const download *l)
 {
-    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes + LAUNCHES * sizeof *l->marks;
-    return (nbytes + LINE - 1) / LINE * LINE;
+    return (size_t)l->placed * sizeof *l->parts + (size_t)l->starts_nbytes;
 }
 
 /* Read what Python keeps of a form: whether it is of this device. */
@@ -607,57 +591,54 @@ static int read_download(download *l, PyObject *kept)
     l->threads = PyLong_AsUnsignedLong(PyTuple_GetItem(kept, 3));
     l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
     l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 6));
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 4), &starts, &l->starts_nbytes))
+    l->placed = l->is_pinned ? l->joined : l->members;
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, l->is_pinned ? 4 : 8), &starts, &l->starts_nbytes))
         return 0;
     l->starts = starts;
     return !l->f->is_host && l->f->index == l->c->e->index && l->nbytes > 0 && replay.byte >= 0;
 }
 
-/* Take room in the thread's pinned memory, where the row passes if the kernel is to write it there: whether there is some. It is not given
-   out again until the download ends: code of Python's runs meanwhile. */
-static int take_room(download *l, int is_written)
+/* Put what the kernel reads into the thread's pinned memory: whether there is room. It is not given out again until the download ends: code
+   of Python's runs meanwhile. */
+static int write_table(download *l)
 {
-    size_t table = table_nbytes(l), room = table + (is_written && !l->is_pinned ? (size_t)l->row_nbytes : 0);
-    if (!l->joined)
+    const size_t parts_nbytes = (size_t)l->placed * sizeof *l->parts;
+    if (!l->placed)
         return 1;
-    l->table = (char *)(uintptr_t)xf_scratch(l->c->e, room, 0);
-    if (l->table && room > table)
-        l->passed = l->table + table;
-    if (!l->table && room > table && !PyErr_Occurred())
-        l->table = (char *)(uintptr_t)xf_scratch(l->c->e, table, 0);
-    if (l->table)
-        xf_keep_scratch(1);
-    return l->table != NULL;
+    if (!(l->table = (char *)(uintptr_t)xf_scratch(l->c->e, table_nbytes(l), 0)))
+        return 0;
+    xf_keep_scratch(1);
+    memcpy(l->table, l->parts, parts_nbytes);
+    memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
+    return 1;
 }
 
-static void add_crossing(download *l, char *host, word device, int64_t nbytes, int is_fresh)
-{
-    l->crossings[l->count++] = (Region){
-        .host = host, .device = device, .nbytes = nbytes, .unit = is_fresh ? HUGE_PAGE : LINE, .is_fresh = is_fresh};
-    l->crossing_nbytes += nbytes;
-}
-
-/* New memory on the host for the row, or, pinned, for all arrays. Returns where it lies; NULL where Python is to go on. */
-static char *make_memory(download *l, int *is_fresh)
+/* New memory on the host for the arrays that share it, or, pinned, for all. Returns where it lies; NULL where Python is to go on. */
+static char *make_memory(download *l)
 {
     const Py_ssize_t nbytes = l->is_pinned ? l->nbytes : l->row_nbytes;
     const description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
-    l->memory = l->is_pinned ? xf_make_pinned(l->c->e, &d) : xf_make_host_result(&d, HUGE_PAGE - 1, is_fresh);
+    int is_fresh;
+    l->memory = l->is_pinned ? xf_make_pinned(l->c->e, &d) : xf_make_host_result(&d, HUGE_PAGE - 1, &is_fresh);
     if (!l->memory || (l->is_pinned && !((const ndarray *)l->memory)->base)) /* the pool is full */
         return NULL;
     return ((const ndarray *)l->memory)->data;
 }
 
-/* Make new arrays for those that have memory of their own. */
-static int make_others(download *l)
+/* Make the results in ordinary memory. */
+static int make_results(download *l)
 {
-    if (!(l->apart = PyList_New(l->members - l->joined)))
+    char *memory = NULL;
+    if (!(l->targets = calloc((size_t)(l->members - l->joined) + 1, sizeof *l->targets)) || !(l->apart = PyList_New(l->members - l->joined)) ||
+        (l->joined && !(memory = make_memory(l))))
         return 0;
+    if (memory)
+        l->targets[l->count++] = (Part){.host = memory, .nbytes = l->row_nbytes};
     for (Py_ssize_t i = 0; i < l->f->count; ++i) {
         const kept_leaf *k = &l->f->leaves[i];
         description d = {.axes = k->axes, .element = k->element, .count = 1, .is_c = 1};
         PyObject *array;
-        int is_fresh = 0;
+        int is_fresh;
         if (k->part < l->joined)
             continue;
         for (int axis = 0; axis < k->axes; ++axis)
@@ -666,35 +647,88 @@ static int make_others(download *l)
         array = xf_make_host_result(&d, HUGE_PAGE - 1, &is_fresh);
         if (!array || PyList_SetItem(l->apart, k->part - l->joined, array))
             return 0;
-        add_crossing(l, ((const ndarray *)array)->data, (word)(uintptr_t)l->parts[k->part].host, d.nbytes, is_fresh);
+        l->targets[k->part - l->joined + !!memory] =
+            (Part){.host = ((const ndarray *)array)->data, .place = k->place, .nbytes = d.nbytes};
+        ++l->count;
     }
     return 1;
 }
 
-/* Enqueue the kernel that puts arrays in a row at `to`, in steps where it passes on: whether it is. */
-static int gather(download *l, word to)
+/* Enqueue the kernel that puts arrays in a row, for some of its tiles, as if all of it lay at `to`: the driver's result. Without the GIL. */
+static int gather(const download *l, word to, int64_t first, int64_t tiles)
 {
-    const size_t parts_nbytes = (size_t)l->joined * sizeof *l->parts;
-    device_entry *e = l->c->e;
-    int (*mark)(void *, word, unsigned, unsigned) = e->mark; /* another thread may find meanwhile that the device cannot do it */
-    word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes;
-    void *stream = l->c->on.handle;
+    word table = (word)(uintptr_t)l->table, starts = table + (word)l->placed * sizeof *l->parts;
+    void *arguments[] = {&to, &table, &starts, &first};
+    return l->c->e->launch((void *)(uintptr_t)l->kernel, (unsigned)tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, l->c->on.handle, arguments, NULL);
+}
+
+/* The tiles of the next step: of a large row the first and the last ones are few, so that threads begin early, and little is left when the
+   device is done. */
+static int64_t next_tiles(const download *l)
+{
+    const int64_t all = tiles_of(l), left = all - l->written, most = l->setup.largest_block / TILE_NBYTES;
+    int64_t few = l->nbytes > MEDIUM_NBYTES ? all / 8 : all, many = 3 * all / 8, tiles = few;
+    if (l->nbytes > 4 * MEDIUM_NBYTES)
+        few = tiles = MEDIUM_NBYTES / 2 / TILE_NBYTES;
+    if (l->written)
+        tiles = left <= 2 * few ? left : many < left - few ? many : left - few;
+    return tiles <= most ? tiles : most > 0 ? most : 1;
+}
+
+/* Enqueue steps as long as there are chunks for them: the driver's result. One chunk is left to others: between steps code of Python's runs,
+   which may make a transfer, and wait for a chunk. Without the GIL. */
+static int enqueue_steps(download *l)
+{
+    const Setup *s = &l->setup;
     int error = 0;
-    memcpy(l->table, l->parts, parts_nbytes);
-    memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
-    l->marks = (uint32_t *)(void *)(l->table + parts_nbytes + l->starts_nbytes);
-    memset(l->marks, 0, LAUNCHES * sizeof *l->marks);
-    l->steps = l->passed && mark && e->query && l->row_nbytes > MEDIUM_NBYTES ? LAUNCHES : 1;
+    while (!error && l->enqueued - l->emptied < STEPS && l->written < tiles_of(l)) {
+        step *at = &l->ahead[l->enqueued % STEPS];
+        int64_t tiles = next_tiles(l), left = l->nbytes - l->written * TILE_NBYTES;
+        if (!(at->chunk = l->c->e->take_chunk(s->ring, 0, s->way_chunks - 1)))
+            break;
+        at->start = l->written * TILE_NBYTES;
+        at->nbytes = tiles * TILE_NBYTES < left ? tiles * TILE_NBYTES : left;
+        at->memory = place_in(at->chunk, at->nbytes, s->largest_block);
+        if (at->chunk->is_busy) /* what still reads it comes first */
+            error = s->order ? s->order(s->stream, at->chunk->event, 0) : s->wait(at->chunk->event);
+        if (error) {
+            l->c->e->give_chunk(s->ring, at->chunk, 0);
+            break;
+        }
+        ++l->enqueued;
+        error = gather(l, (word)(uintptr_t)at->memory - (word)at->start, l->written, tiles);
+        if (!error)
+            error = s->record(at->chunk->event, s->stream);
+        l->written += tiles;
+    }
+    return error;
+}
+
+/* Give the chunk of the oldest step back, from which nothing is read any more. */
+static void end_step(download *l)
+{
+    step *at = &l->ahead[l->emptied++ % STEPS];
+    at->chunk->is_busy = 0;
+    l->c->e->give_chunk(l->setup.ring, at->chunk, 0);
+}
+
+/* Copy the arrays on, step by step, while the device writes the next: whether that is done. */
+static int empty_steps(download *l)
+{
+    const int is_loop = replay.fillers > 0;
+    int error = 0;
     Py_BEGIN_ALLOW_THREADS
-    for (int step = 0; step < l->steps && !error; ++step) {
-        int64_t first = tiles_after(l, step), tiles = tiles_after(l, step + 1) - first;
-        void *arguments[] = {&to, &table, &starts, &first};
-        error = e->launch((void *)(uintptr_t)l->kernel, (unsigned)tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, stream, arguments, NULL);
-        if (!error && step + 1 < l->steps && (error = mark(stream, (word)(uintptr_t)&l->marks[step], WRITTEN, 0)))
-            e->mark = NULL; /* a device that cannot do it */
+    while (!error && l->emptied < l->enqueued) {
+        const step *at = &l->ahead[l->emptied % STEPS];
+        if ((error = l->setup.wait(at->chunk->event)))
+            break;
+        replay.fill_parts(at->memory, l->targets, l->count, at->start, at->nbytes, 1, l->nbytes > MEDIUM_NBYTES, is_loop ? replay.fillers : replay.helpers,
+                          replay.most_threads, is_loop ? replay.spin_ns : 0);
+        end_step(l);
+        error = enqueue_steps(l);
     }
     Py_END_ALLOW_THREADS
-    return !error;
+    return !error && l->written == tiles_of(l);
 }
 
 /* Enqueue what the link carries to pinned memory: the row, if the kernel has not written it, and arrays as they lie. */
@@ -706,83 +740,61 @@ static int enqueue_crossings(const download *l, char *memory, word row)
             enqueue_parts(l->c, l->parts + l->joined, l->members - l->joined, (word)(uintptr_t)memory, NULL, 0));
 }
 
-/* Make the memory of all results, and enqueue the kernel and all copies to pinned memory: whether that is done. The kernel writes the row to
-   pinned memory by itself, the result's or that which passes it on; the link carries more from memory of the device, as one array among
-   those that are not in the row. */
-static int begin_download(download *l, int is_written)
+/* To pinned memory: the kernel writes a row to the result by itself; the link carries a large one from memory of the device. */
+static int begin_pinned(download *l, int is_written)
 {
     const call *c = l->c;
-    int is_fresh = 0, is_begun;
-    char *memory = NULL;
-    word to, row = 0;
-    if (!(l->crossings = calloc((size_t)(l->members - l->joined) + 1, sizeof *l->crossings)) || !take_room(l, is_written))
+    const description d = {.axes = 1, .element = replay.byte, .count = l->row_nbytes, .nbytes = l->row_nbytes, .is_c = 1,
+                           .extents = {l->row_nbytes}};
+    char *memory = make_memory(l);
+    word to = (word)(uintptr_t)memory;
+    int error = 0;
+    if (!memory)
         return 0;
-    if ((l->is_pinned || l->joined) && !(memory = make_memory(l, &is_fresh)))
+    if (l->joined && !is_written && (!(l->between = xf_make_on(c->e, &c->on, &d, 1, &to)) || !to))
         return 0;
-    to = (word)(uintptr_t)(l->passed ? l->passed : memory);
-    if (l->joined && !l->passed && (!is_written || !l->is_pinned)) {
-        const description d = {.axes = 1, .element = replay.byte, .count = l->row_nbytes, .nbytes = l->row_nbytes, .is_c = 1,
-                               .extents = {l->row_nbytes}};
-        l->between = xf_make_on(c->e, &c->on, &d, 1, &to);
-        if (!to)
-            return 0;
-        row = to;
-        add_crossing(l, memory, row, l->row_nbytes, is_fresh);
-    }
-    is_begun = (l->is_pinned || l->joined == l->members || make_others(l)) && (!l->joined || gather(l, to));
-    return is_begun && (!l->is_pinned || enqueue_crossings(l, memory, row));
+    if (l->joined)
+        WITHOUT_GIL(error = gather(l, to, 0, tiles_of(l)));
+    return !error && enqueue_crossings(l, memory, l->between ? to : 0);
 }
 
-/* Wait until what a step writes is there, or all that is enqueued: the driver's result. */
-static int await_step(const download *l, int step)
+/* To ordinary memory: the device writes the first steps while the results are made. */
+static int begin_ordinary(download *l)
 {
-    enum { NOT_READY = 600 }; /* CUDA_ERROR_NOT_READY */
-    int status = NOT_READY;
-    if (step + 1 >= l->steps)
-        return l->c->e->wait(l->c->busy);
-    while (__atomic_load_n(&l->marks[step], __ATOMIC_ACQUIRE) != WRITTEN && status == NOT_READY)
-        status = l->c->e->query(l->c->busy); /* an error leaves no mark */
-    return status == NOT_READY ? 0 : status;
-}
-
-/* Wait for all of it, and copy the row on from pinned memory that it passes: whether that is done. */
-static int end_download(const download *l)
-{
-    int error = 0, steps = l->passed ? l->steps : 1;
-    if (!l->is_pinned && l->count && !xf_fetch_regions(l->c->e, &l->c->on, l->crossings, l->count, l->crossing_nbytes))
+    int error;
+    if (!(l->ring = xf_setup_of(l->c->e, &l->c->on, l->nbytes, 0, &l->setup)) || !l->setup.ring)
         return 0;
-    Py_BEGIN_ALLOW_THREADS
-    for (int step = 0; step < steps && !error; ++step) {
-        int64_t start = tiles_after(l, step) * TILE_NBYTES, end = step + 1 < steps ? tiles_after(l, step + 1) * TILE_NBYTES : l->row_nbytes;
-        char *from = l->passed ? l->passed + start : NULL, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
-        error = await_step(l, step);
-        if (!error && l->passed && replay.fillers > 0)
-            replay.fill(to, from, end - start, 0, replay.fillers, replay.most_threads, replay.spin_ns);
-        else if (!error && l->passed)
-            replay.copy(NULL, from, to, end - start, 1, replay.helper_nbytes, replay.helpers, replay.most_threads, replay.spin_ns);
-    }
-    Py_END_ALLOW_THREADS
-    return !error;
+    WITHOUT_GIL(error = enqueue_steps(l));
+    return !error && l->enqueued && make_results(l);
 }
 
 /* The tree on the host; NULL, and nothing done, where Python is to do it. It is made while the device works. */
 static PyObject *fetch(download *l, PyObject *tree, int is_written)
 {
     PyObject *made = NULL;
-    int error = 0;
+    int error = 0, is_done = 0;
     l->c->busy = l->c->on.handle;
-    if (begin_download(l, is_written))
+    if (write_table(l) && (l->is_pinned ? begin_pinned(l, is_written) : begin_ordinary(l)))
         made = rebuilt(tree, cut(l->f, l->c->leaves, l->memory, l->is_pinned ? l->members : l->joined, l->apart));
-    if (!made || !end_download(l)) { /* what is enqueued must be over before its memory is given up */
-        WITHOUT_GIL(error = l->c->e->wait(l->c->busy));
-        if (!error)
-            Py_CLEAR(made);
+    if (made && !l->is_pinned)
+        is_done = empty_steps(l);
+    if (!is_done) {
+        WITHOUT_GIL(error = l->c->e->wait(l->c->busy)); /* what is enqueued must be over before its memory is given up */
+        is_done = !error && l->is_pinned;
     }
-    free(l->crossings);
-    if (l->table && !error)
-        xf_keep_scratch(0);
-    if (error) /* it is not known whether it is over: nothing is given up, ever */
+    if (error) { /* it is not known whether it is over: nothing is given up, ever */
+        while (l->emptied++ < l->enqueued)
+            l->c->e->lose_chunk(l->setup.ring, 0);
         return NULL;
+    }
+    while (l->emptied < l->enqueued)
+        end_step(l);
+    free(l->targets);
+    if (l->table)
+        xf_keep_scratch(0);
+    if (!is_done)
+        Py_CLEAR(made);
+    Py_XDECREF(l->ring);
     Py_XDECREF(l->memory);
     Py_XDECREF(l->apart);
     Py_XDECREF(l->between);

@@ -1,4 +1,4 @@
-/* Plain bytes copied into pinned memory by several threads, for a loop that sends one array after the other.
+/* Plain bytes copied into pinned memory, or out of it, by several threads, for a loop of transfers.
 
    The obvious way is a staged transfer of one block. Its threads take pieces under a lock, leave under another one, and all that
    spin see the same transfer at once: the first has the lock, the others sleep for it, and to wake one takes as long as to copy a
@@ -19,13 +19,22 @@ enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
 
 typedef struct {
+    char *pinned;
+    const char *host;
+    const Part *part; /* instead of `host`: arrays that lie anywhere, in the order of their places */
+    int64_t parts;
+    int64_t offset; /* among these places, at which the pinned memory begins */
+    int64_t nbytes;
+    int is_streamed; /* past the processor's caches */
+    int is_emptied;  /* the pinned memory is read */
+} Copy;
+
+typedef struct {
     uint64_t word __attribute__((aligned(64))); /* atomic */
     int64_t done __attribute__((aligned(64)));  /* pieces; atomic */
-    char *to __attribute__((aligned(64)));
-    const char *from;
-    int64_t nbytes, pieces;
-    int is_streamed; /* past the processor's caches */
-    int is_used;     /* atomic */
+    Copy copy __attribute__((aligned(64)));
+    int64_t pieces;
+    int is_used; /* atomic */
 } Fill;
 
 static Fill fills[PLACES];
@@ -43,14 +52,21 @@ static int is_open(const Fill *fill) {
     return next_of(word) < pieces_of(word);
 }
 
+static void copy_range(const Copy *copy, int64_t start, int64_t nbytes) {
+    const Region region = {.part = copy->part, .parts = copy->parts};
+    char *pinned = copy->pinned + start;
+    if (copy->parts) move_parts(!copy->is_emptied, copy->is_streamed, &region, pinned, copy->offset + start, nbytes);
+    else chunk_fill(copy->is_streamed, pinned, copy->host + start, (size_t)nbytes);
+}
+
 /* Copy pieces of a fill until none is left to take; how many. */
 static int take_pieces(Fill *fill) {
     int taken = 0;
     while (is_open(fill)) {
         uint64_t word = __atomic_fetch_add(&fill->word, 1, __ATOMIC_ACQUIRE);
         if (next_of(word) >= pieces_of(word)) break;
-        int64_t start = next_of(word) * PIECE_LEAST, nbytes = least(PIECE_LEAST, fill->nbytes - start);
-        chunk_fill(fill->is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
+        int64_t start = next_of(word) * PIECE_LEAST;
+        copy_range(&fill->copy, start, least(PIECE_LEAST, fill->copy.nbytes - start));
         __atomic_add_fetch(&fill->done, 1, __ATOMIC_RELEASE);
         taken++;
     }
@@ -77,26 +93,30 @@ void forget_fills(void) {
     }
 }
 
+static Fill *begin(const Copy *copy, int64_t helpers, int64_t most_threads, int64_t spin_ns) {
+    int64_t pieces = (copy->nbytes + PIECE_LEAST - 1) / PIECE_LEAST;
+    if (helpers <= 0 || pieces <= 1 || pieces >> BITS) return NULL;
+    for (int each = 0; each < PLACES; each++) {
+        Fill *fill = &fills[each];
+        if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
+        fill->copy = *copy, fill->pieces = pieces;
+        __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
+        if (xf_is_crowded()) spin_ns = 0;
+        if (spin_ns > 0 || copy->nbytes >= ASLEEP_LEAST)
+            rouse(least(helpers, pieces - 1), most_threads, spin_ns);
+        return fill;
+    }
+    return NULL;
+}
+
 /* Let up to `helpers` threads, of `most_threads`, fill pinned memory; NULL, and nothing done, where one is as good. The memory is
    filled, and may be given up, when xf_fill_end() returns. */
 EXPORT Fill *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
     int64_t spin_ns) {
-    int64_t pieces = (nbytes + PIECE_LEAST - 1) / PIECE_LEAST;
-    if (helpers <= 0 || pieces <= 1 || pieces >> BITS) return NULL;
-    for (int each = 0; each < PLACES; each++) {
-        Fill *fill = &fills[each];
-        if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
-        fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces,
-        fill->is_streamed = is_streamed != 0;
-        __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
-        if (xf_is_crowded()) spin_ns = 0;
-        if (spin_ns > 0 || nbytes >= ASLEEP_LEAST)
-            rouse(least(helpers, pieces - 1), most_threads, spin_ns);
-        return fill;
-    }
-    return NULL;
+    const Copy copy = {.pinned = pinned, .host = host, .nbytes = nbytes, .is_streamed = is_streamed != 0};
+    return begin(&copy, helpers, most_threads, spin_ns);
 }
 
 /* On return the memory is filled, and may be given up. */
@@ -117,4 +137,16 @@ EXPORT void xf_fill(
     Fill *fill = xf_fill_begin(pinned, host, nbytes, is_streamed, helpers, most_threads, spin_ns);
     if (fill != NULL) xf_fill_end(fill);
     else chunk_fill(is_streamed != 0, pinned, host, (size_t)nbytes);
+}
+
+/* Collect arrays in pinned memory likewise, or distribute its bytes to them; `offset`: the place at which it begins. */
+EXPORT void xf_fill_parts(
+    char *pinned, const Part *parts, int64_t count, int64_t offset, int64_t nbytes, int64_t is_emptied, int64_t is_streamed,
+    int64_t helpers, int64_t most_threads, int64_t spin_ns) {
+    const Copy copy = {
+        .pinned = pinned, .part = parts, .parts = count, .offset = offset, .nbytes = nbytes, .is_streamed = is_streamed != 0,
+        .is_emptied = is_emptied != 0};
+    Fill *fill = begin(&copy, helpers, most_threads, spin_ns);
+    if (fill != NULL) xf_fill_end(fill);
+    else copy_range(&copy, 0, nbytes);
 }

@@ -92,8 +92,16 @@ EXPORT int64_t xf_ring_free(Ring *ring) {
     return count;
 }
 
+/* How many chunks are free or lent: all but those that were lost. */
+EXPORT int64_t xf_ring_usable(Ring *ring) {
+    pthread_mutex_lock(&ring->lock);
+    int64_t count = count_of(ring->free) + ring->lent[0] + ring->lent[1];
+    pthread_mutex_unlock(&ring->lock);
+    return count;
+}
+
 /* The first free chunk; NULL if there is none, or all transfers of this direction have `most`. */
-Chunk *ring_take(Ring *ring, int way, int64_t most) {
+EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most) {
     Chunk *chunk = NULL;
     pthread_mutex_lock(&ring->lock);
     if (ring->free && ring->lent[way] < most) {
@@ -106,7 +114,7 @@ Chunk *ring_take(Ring *ring, int way, int64_t most) {
     return chunk;
 }
 
-void ring_give(Ring *ring, Chunk *chunk, int way) {
+EXPORT void xf_ring_give(Ring *ring, Chunk *chunk, int way) {
     pthread_mutex_lock(&ring->lock);
     ring->free |= bit(chunk - ring->chunks);
     ring->lent[way]--;
@@ -114,15 +122,15 @@ void ring_give(Ring *ring, Chunk *chunk, int way) {
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Its transfer failed, and a copy may use the chunk for ever: it keeps its number, and nothing uses it again. */
-void ring_lose(Ring *ring, int way) {
+/* The transfer of a chunk failed, and a copy may use it for ever: it keeps its number, and nothing uses it again. */
+EXPORT void xf_ring_lose(Ring *ring, int way) {
     pthread_mutex_lock(&ring->lock);
     ring->lent[way]--;
     if (ring->waiting) pthread_cond_broadcast(&ring->freed);
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Wait until `ring_take` would return a chunk; 0 after a while in which nothing has changed. */
+/* Wait until `xf_ring_take` would return a chunk; 0 after a while in which nothing has changed. */
 int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns) {
     pthread_mutex_lock(&ring->lock);
     ring->waiting++;

@@ -30,7 +30,6 @@
 
 #define ROUNDS 16            /* pieces for each thread, before pieces grow with the transfer */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
-#define PAGE 4096            /* bytes, to which blocks are aligned in their chunks */
 
 static int64_t last_ns; /* when the last transfer ended; atomic */
 
@@ -39,7 +38,7 @@ static int64_t last_ns; /* when the last transfer ended; atomic */
 /* Give a free chunk back to the ring, with the lock held. */
 static void give_back(Staging *staging) {
     Block *block = pop(&staging->free);
-    ring_give(staging->setup.ring, block->chunk, way_of(staging));
+    xf_ring_give(staging->setup.ring, block->chunk, way_of(staging));
     block->chunk = NULL;
     __atomic_sub_fetch(&staging->held, 1, __ATOMIC_RELAXED);
 }
@@ -54,7 +53,7 @@ static int has_free(Staging *staging) {
     while (held(staging) > limit && staging->free.count) give_back(staging);
     if (staging->free.count) return 1;
     if (held(staging) >= limit) return 0;
-    Chunk *chunk = ring_take(setup->ring, way_of(staging), setup->way_chunks);
+    Chunk *chunk = xf_ring_take(setup->ring, way_of(staging), setup->way_chunks);
     if (chunk == NULL) return 0;
     Block *block = staging->blocks;
     while (block->chunk != NULL) block++;
@@ -87,17 +86,6 @@ static void note_last(Staging *staging) {
     if (staging->is_closed && !has_more(staging)) __atomic_store_n(&staging->all, staging->asked, __ATOMIC_RELAXED);
 }
 
-/* Where in its chunk a block lies. A device writes slowly to memory that a core has just read and still has in its cache:
-   64 arrays of 1.5 MiB, each at the start of one of eight chunks, reached an H200's host at 25 GB/s, and come at 47 if each
-   block of a chunk lies behind the one before. */
-static char *place_in(const Setup *setup, Chunk *chunk, int64_t nbytes) {
-    if (setup->is_upward || setup->ring == NULL) return chunk->memory;
-    int64_t size = (nbytes + PAGE - 1) / PAGE * PAGE;
-    int64_t start = chunk->next + size <= setup->largest_block ? chunk->next : 0;
-    chunk->next = start + size;
-    return chunk->memory + start;
-}
-
 /* Give a free chunk, with the lock held, to the next block. */
 static Block *begin(Staging *staging) {
     const Setup *setup = &staging->setup;
@@ -106,7 +94,8 @@ static Block *begin(Staging *staging) {
     block->region = *region;
     block->offset = staging->offset;
     block->nbytes = next_size(staging, region);
-    block->memory = place_in(setup, block->chunk, block->nbytes);
+    block->memory = setup->is_upward || setup->ring == NULL ? block->chunk->memory
+                                                            : place_in(block->chunk, block->nbytes, setup->largest_block);
     int64_t each = (block->nbytes + staging->threads - 1) / staging->threads;
     /* A large transfer has blocks enough for all threads: each takes more of one, and fewer meet at the lock. */
     int is_plain = setup->is_upward && region->layout == NULL; /* no work but to copy: a piece takes half as long */
@@ -216,7 +205,7 @@ void move_part(
 
 /* Between a chunk and parts that lie anywhere; the piece begins `offset` bytes into the region. What is between the
    places of two parts stays as it is. */
-static void move_parts(
+void move_parts(
     int is_upward, int is_streamed, const Region *region, char *pinned, int64_t offset, int64_t nbytes) {
     const Part *first = region->part, *end = region->part + region->parts;
     for (int64_t count = region->parts; count > 1;) { /* the last one that begins at or before the piece */
@@ -322,17 +311,16 @@ void begin_loop(void) {
     __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
 }
 
-/* The transfer and its regions are freed; chunks of one that failed are given back, or lost with `is_lost`. Returns how
-   many were lost. Only after xf_end(). */
-EXPORT int64_t xf_close(Staging *staging, int is_lost) {
-    if (staging == NULL) return 0;
-    int64_t lost = 0;
+/* The transfer and its regions are freed; chunks of one that failed are given back, or lost with `is_lost`. Only
+   after xf_end(). */
+EXPORT void xf_close(Staging *staging, int is_lost) {
+    if (staging == NULL) return;
     rest(staging);
     for (int64_t each = 0; each < staging->setup.most_chunks && staging->setup.ring != NULL; each++) {
         Chunk *chunk = staging->blocks != NULL ? staging->blocks[each].chunk : NULL;
         if (chunk == NULL) continue;
-        if (is_lost) ring_lose(staging->setup.ring, way_of(staging)), lost++;
-        else ring_give(staging->setup.ring, chunk, way_of(staging));
+        if (is_lost) xf_ring_lose(staging->setup.ring, way_of(staging));
+        else xf_ring_give(staging->setup.ring, chunk, way_of(staging));
     }
     free(staging->blocks);
     free(staging->free.blocks);
@@ -343,7 +331,6 @@ EXPORT int64_t xf_close(Staging *staging, int is_lost) {
     pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
     free(staging);
-    return lost;
 }
 
 /* NULL when there is no memory for it. The setup is copied. */

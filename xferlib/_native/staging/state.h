@@ -116,17 +116,19 @@ static inline int64_t work_of(const Region *region) {
 int run_pieces(Staging *staging, int64_t count, int64_t number);
 void begin_loop(void);
 void move_part(int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes);
+void move_parts(
+    int is_upward, int is_streamed, const Region *region, char *pinned, int64_t offset, int64_t nbytes);
 EXPORT Staging *xf_open(const Setup *setup);
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more);
 EXPORT int xf_run(Staging *staging, int64_t count);
 EXPORT int64_t xf_end(Staging *staging);
-EXPORT int64_t xf_close(Staging *staging, int is_lost);
+EXPORT void xf_close(Staging *staging, int is_lost);
 
 /* --- of ring.c */
 
-Chunk *ring_take(Ring *ring, int way, int64_t most);
-void ring_give(Ring *ring, Chunk *chunk, int way);
-void ring_lose(Ring *ring, int way);
+EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most);
+EXPORT void xf_ring_give(Ring *ring, Chunk *chunk, int way);
+EXPORT void xf_ring_lose(Ring *ring, int way);
 int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns);
 
 /* --- of helpers.c */

@@ -39,6 +39,7 @@ from xferlib._native import (
     ArrayAddress,
     Calls,
     CurrentStream,
+    GivenOutputs,
     LaunchField,
     LaunchStreams,
     MemoryPath,
@@ -249,17 +250,21 @@ class CudaBackend(Backend, FastPath):
         """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
         self._staging: dict[int, StagingCalls] = {}
         self._owners = tuple(map(self._bind_owner, self._devices))
-        """Of each device: what makes the owner of an allocation on a stream, and what lets a stream follow another."""
+        """Of each device: what makes the owner of an allocation on a stream, and what `is_behind` returns."""
         self._reached: dict[tuple[int, int], bool] = {}
         self._beside: dict[int, int] = {}
 
-    def _bind_owner(self, device: Device) -> tuple[Callable[[Any, RawStream], Any], Callable[[int, int], bool]]:
+    def _bind_owner(self, device: Device) -> tuple[Callable[[Any, RawStream], Any], Callable[[RawStream], bool]]:
         is_inside = None if len(self._devices) == 1 else self.is_inside
         found = driver_module.bind_owner(
             self._idle_events[device.index], opened, functools.partial(Guard, self, None), self.stream_handle, device,
             is_inside,
         )  # fmt: skip
-        return found or (functools.partial(Guard, self), lambda user, handle: False)
+        return found or (functools.partial(Guard, self), functools.partial(self._is_behind, device))
+
+    def _is_behind(self, device: Device, stream: RawStream) -> bool:
+        is_default = not stream.handle and stream.capture is None
+        return is_default and not self.stream_handle(device) and self.is_inside(device)
 
     # --- what a library's backend has to say
 
@@ -571,13 +576,12 @@ class CudaBackend(Backend, FastPath):
         """Whether the stream is never destroyed."""
         return (stream.device.index, stream.handle) in self._lasting
 
-    def follow(self, device: Device, user: int, handle: int) -> bool:
-        """Let a stream of the current device wait for the work enqueued so far on another, both by their handles.
+    def is_behind(self, device: Device) -> Callable[[RawStream], bool]:
+        """A function of a stream: whether what then dies is used by no work that the stream does not follow.
 
-        Returns:
-            Whether it does: False, with nothing done, where that takes an event, or is left out of a capture.
+        Uses on the current and the default stream are not noted. The stream waits for these where that costs little.
         """
-        return self._owners[device.index][1](user, handle)
+        return self._owners[device.index][1]
 
     def _see(self, key: tuple[int, int], device: Device) -> RawStream:
         """Wrap the native current stream, which costs 5 us, and keep the wrap while it is recent."""
@@ -833,6 +837,7 @@ class CudaBackend(Backend, FastPath):
             maker=self.maker_for_c,
             maker_on=self.maker_for_c,
             empty_on=functools.partial(self._empty_on, device),
+            memory=self.memory,
             beside=self._stream_beside(device) if driver_module.DIRECT["batch"] else 0,
         )
 
@@ -1117,9 +1122,10 @@ class CudaBackend(Backend, FastPath):
         device: Device,
         spare: int = 0,
         shared_nbytes: int = 0,
+        given: GivenOutputs | None = None,
         only: RawStream | None = None,
         others: Callable[..., Any] | None = None,
-    ) -> Callable[[tuple[Any, ...], None], Any] | None:
+    ) -> Callable[[tuple[Any, ...], Any], Any] | None:
         """A whole call in one step, bound in C: see `xferlib._native.bind_new_launch`."""
         if self.address is None:
             return None
@@ -1141,7 +1147,8 @@ class CudaBackend(Backend, FastPath):
             driver_module.DIRECT["is_captured"],
         )  # fmt: skip
         return driver_module.bind_new_launch(
-            steps, _LaunchConfig.stream.offset, self.matcher(arrays), self.address, fields, arguments, makers, spare,
+            steps, _LaunchConfig.stream.offset, self.matcher(arrays), self.address,
+            self.note_write if self.follows_writes else None, fields, arguments, makers, spare, given,
             None if only is None else only.handle, others, self, streams, device, is_current
         )  # fmt: skip
 

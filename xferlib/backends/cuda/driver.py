@@ -114,7 +114,6 @@ DIRECT = {
     "wait": _address("cuStreamSynchronize"),
     "is_captured": _address("cuStreamIsCapturing"),
     "batch": _find("cuMemcpyBatchAsync_v2"),
-    "mark": _address("cuStreamWriteValue32_v2"),
 }
 """For `replay.c`."""
 bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))

@@ -37,7 +37,7 @@ class MemoryOwner(Protocol):
 
     def is_lasting(self, stream: RawStream) -> bool: ...
 
-    def follow(self, device: Device, user: int, handle: int) -> bool: ...
+    def is_behind(self, device: Device) -> Callable[[RawStream], bool]: ...
 
     def stream_current(self, device: Device) -> RawStream: ...
 
@@ -125,6 +125,7 @@ class DriverPool:
             own = {
                 "handle": handle, "device": stream.device, "idle": [], "_backend": backend, "_pid": os.getpid(),
                 "allocate": partial(self.allocate, size, handle, stream.device),
+                "is_behind": staticmethod(backend.is_behind(stream.device)),
             }  # fmt: skip
             if not handle:  # the object of another stream must be able to die, since others share its handle afterwards
                 own["stream"] = stream
@@ -222,20 +223,10 @@ class DeviceAddress(int):
         if self._guard is not None or self._pid != _getpid() or _is_finalizing():
             return
         assert self.stream is not None
-        if self._is_over(self.stream.handle):
+        if self._backend.is_behind(self.device)(self.stream):
             _free(self, self.stream.handle)
         else:
             self._set_guard()  # dies with this object, and gives the memory back
-
-    def _is_over(self, handle: int) -> bool:
-        """Whether the memory's stream, of this handle, now follows the others whose uses are not noted."""
-        backend, stream = self._backend, self.stream
-        current = backend.stream_handle(self.device)
-        if stream is None:
-            return True
-        if current not in (0, handle) or stream.capture is not None or not backend.is_inside(self.device):
-            return False
-        return current == handle if not handle else backend.follow(self.device, 0, handle)
 
 
 class RecycledAddress(DeviceAddress):
@@ -246,6 +237,8 @@ class RecycledAddress(DeviceAddress):
     idle: ClassVar[list[int]]
     """Blocks that wait for the next use."""
     allocate: ClassVar[Callable[[], int]]
+    is_behind: ClassVar[Callable[[RawStream], bool]]
+    """As `CudaBackend.is_behind`."""
 
     @classmethod
     def new(cls) -> RecycledAddress:
@@ -273,12 +266,12 @@ class RecycledAddress(DeviceAddress):
     ) -> None:
         if self._guard is not None or self._pid != _getpid() or _is_finalizing():
             return
-        idle, handle = self.idle, self.handle
-        is_over = self._is_over(handle) if handle else not self._backend.stream_handle(self.device)
-        if is_over and len(idle) < _MOST_IDLE:
-            idle.append(int(self))
-        elif self.stream is None:
-            _free(self, handle)
+        kind, stream = type(self), self.stream
+        is_free = stream is None
+        if stream is not None and len(kind.idle) < _MOST_IDLE:
+            is_free = kind.is_behind(stream) if kind.handle else not kind._backend.stream_handle(kind.device)
+        if is_free:
+            kind.idle.append(int(self))
         else:
             super().__del__()
 

@@ -30,7 +30,7 @@ from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver
 from xferlib.backends.cuda.backend import CudaBackend, Made
 from xferlib.backends.cuda.libraries import Blas, load_binding
-from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory, RecycledAddress
 from xferlib.errors import StreamError, quote
 
 # The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
@@ -393,6 +393,27 @@ class PycudaBackend(CudaBackend):
             return over(shape, strides, dtype, new_address())
 
         return ((make, ()),)
+
+    def _calls_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> _native.Calls | None:
+        strides, nbytes = pack_strides(shape, dtype.itemsize)
+        if not nbytes or order is not None:
+            return super()._calls_on(shape, dtype, order, device)
+        pool, is_pushed = self._pools.get(device.index) or self._pool(device), self._is_pushed
+        kinds: dict[int, type[RecycledAddress]] = {}
+
+        def make_on(stream: RawStream) -> Array:
+            kind = kinds.get(stream.handle)
+            if kind is None:
+                if (kind := pool.find_kind(self, nbytes, stream)) is None:
+                    return self._empty_in_order(shape, dtype, device, stream)
+                kinds[stream.handle] = kind
+            if not is_pushed():
+                self._push(device)
+            return over(shape, strides, dtype, kind.new_on(stream))
+
+        return ((make_on, ()),)
 
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
