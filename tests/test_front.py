@@ -199,7 +199,9 @@ class Direct(FakeBackend):
 
 
 @pytest.fixture
-def direct() -> Any:
+def direct(monkeypatch: pytest.MonkeyPatch) -> Any:
+    # As in a program without a simulator, which earlier tests may have begun: beside one Python lends the pinned blocks.
+    monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)
     with fresh_registry(direct=Direct):
         found: Any = load_backend("direct")  # made once for all tests
         found.result, found.launch_result, found.later_result, found.managed = 0, 0, 0, range(0)
@@ -454,7 +456,6 @@ def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream
 def test_what_has_gaps_is_converted_in_the_order_of_any_stream(
     direct: Any, is_named: bool, is_pinned: bool, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)  # a simulator lends in Python
     whole, kept = (np.arange(600 * 700) % 100).astype("uint8").reshape(600, 700), np.zeros((600, 700), "uint8")
     if is_pinned:
         whole, kept = xl.pinned_array(whole, backend="direct"), xl.pinned_array(kept, backend="direct")
@@ -464,7 +465,6 @@ def test_what_has_gaps_is_converted_in_the_order_of_any_stream(
 
 @pytest.mark.parametrize("stream", ["default", "current", "named"])
 def test_the_device_converts_what_is_pinned(direct: Any, stream: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)  # a simulator lends in Python
     values = (np.arange(600_000) % 1000).astype(np.float32)
     x, device = xl.pinned_array(values, backend="direct"), xl.get_device(HERE)
     let_kernels_convert(direct, monkeypatch)
@@ -935,8 +935,7 @@ def test_few_gathered_bytes_are_sent_from_ordinary_memory(direct: Any, count: in
     assert_same_bits(to_host(d), x)
 
 
-def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)  # of the simulator: else Python lends blocks
+def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any) -> None:
     x = xl.pinned_array(bits_of(3 << 20, np.uint8, seed=1), backend="direct")
     device, out = xl.get_device(HERE), xl.pinned_empty(x.shape, x.dtype, backend="direct")
     xl.synchronize(HERE)
@@ -1030,8 +1029,7 @@ def test_trees_of_a_known_form_and_of_nearly_that_form_arrive(
 
 def _forget_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy as in a program without a simulator, which earlier tests may have begun: it follows each copy in Python."""
-    for name in ("_core.observe", "_runtime.happens_before"):
-        monkeypatch.setattr(f"xferlib.{name}.listener", None)
+    monkeypatch.setattr("xferlib._core.observe.listener", None)
 
 
 def test_few_small_arrays_of_a_tree_that_are_converted_are_copied_one_by_one(

@@ -150,7 +150,7 @@ template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
 
 
 DIVIDE = """\
-__device__ __forceinline__ unsigned int xf_divide(unsigned int at, xf_divisor by) {
+__device__ __forceinline__ unsigned int xf_divide_index(unsigned int at, xf_divisor by) {
   return (__umulhi(at, by.factor) + at) >> by.shift;
 }
 """
@@ -171,7 +171,7 @@ def _offset(kind: str, rank: int, *, is_short: bool) -> str:
     steps = []
     for axis in range(rank - 1, 0, -1):
         extent = f"({index})g.{kind}_extent[{axis}]"
-        rest = f"xf_divide(at, g.{kind}_divisor[{axis}])" if is_short else f"at / {extent}"
+        rest = f"xf_divide_index(at, g.{kind}_divisor[{axis}])" if is_short else f"at / {extent}"
         steps.append(
             f"{{ const {index} rest = {rest}; "
             f"offset += (long long)(at - rest * {extent}) * g.{kind}_stride[k][{axis}]; at = rest; }}"
