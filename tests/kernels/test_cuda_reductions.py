@@ -41,7 +41,9 @@ def run_on_cuda(spec: ReductionSpec, arrays: list[Any], axes: tuple[int, ...]) -
     emulator, infos = Emulator(), [info_of(x) for x in arrays]
     library: Any = SimpleNamespace(at=lambda device: None)
     names = [f"x{number}" for number in range(len(arrays))]
-    call = ReductionCall("r", library, library, spec, arrays[0].shape, axes, dict(enumerate(infos)), names, keepdims=False)
+    call = ReductionCall(
+        "r", library, library, spec, arrays[0].shape, axes, dict(enumerate(infos)), names, keepdims=False
+    )
     out = np.zeros(call.result_shape, spec.output_dtypes[0])
     kept, reduced = call.layouts([*infos, info_of(out)])
     vars(emulator).update(
