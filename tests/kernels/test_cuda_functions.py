@@ -285,11 +285,11 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, mo
     # The third one has a whole vector in the first part of a block, and none in the second; the last one a second block
     # of vectors that follow one another.
     for size in (1, 19, 3081, 8192 + 1027):
-        whole = (size + 63) // 32 * 32  # so that rows are aligned as vectors are
-        x, y = np.random.default_rng(size).standard_normal((2, whole)).astype(dtype)[:, :size]
+        width = (size + 63) // 32 * 32  # so that rows are aligned as vectors are
+        x, y = np.random.default_rng(size).standard_normal((2, width)).astype(dtype)[:, :size]
         x[[0, -1]] = 0  # whose hypotenuse takes the careful step
         y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal
-        found = np.full((2, whole), 7, dtype)
+        found = np.full((2, width), 7, dtype)
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
         wholes.append(found)
     emulated.all_as_cuda(calls)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels.bits import same_bits
-from tests.kernels.emulated import Emulator, info_of
+from tests.kernels.emulated import Emulator, info_of, reachable
 from xferlib.backends.base import RawStream
 from xferlib.kernels import cuda_reduction, reductions
 from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter, divisor
@@ -46,9 +46,16 @@ def run_on_cuda(spec: ReductionSpec, arrays: list[Any], axes: tuple[int, ...]) -
     )
     out = np.zeros(call.result_shape, spec.output_dtypes[0])
     kept, reduced = call.layouts([*infos, info_of(out)])
+    memory = emulator.memory = [reachable(each) for each in (*arrays, out)]
+
+    def allow(scratch: Any) -> Any:
+        memory.append(reachable(scratch))
+        return scratch
+
     vars(emulator).update(
         operands=lambda arrays: [each.ctypes.data for each in arrays],
-        empty=lambda shape, dtype, **_: np.zeros(shape, dtype),
+        empty=lambda shape, dtype, **_: allow(np.zeros(shape, dtype)),
+        zeros_for=lambda *given: allow(Emulator.zeros_for(emulator, *given)),
     )
     inputs = [infos[source] for source in spec.sources]
     plan = CudaReduction(emulator, None, spec, kept, reduced, [*inputs, info_of(out)])
