@@ -57,6 +57,8 @@ class Emulator:
 
     misaligned = 0
     """Launches with an access at an address that is no multiple of its size, which a GPU refuses."""
+    memory: list[tuple[str, np.ndarray[Any, Any], bool]] | None = None
+    """All that kernels may access; None: what the pointers are in of the process's memory."""
 
     def compute_capability(self, device: Any) -> tuple[int, int]:
         return (8, 0)
@@ -124,9 +126,10 @@ class Emulator:
         table = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
         values = [ctypes.string_at(table[number], nbytes) for number, nbytes in enumerate(sizes)]
         pointers = [int.from_bytes(each, "little") for each in values if len(each) == 8]
+        memory = _memory_around(pointers) if self.memory is None else self.memory
         try:
             kernel.module.launch(
-                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, _memory_around(pointers), label=kernel.name,
+                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, memory, label=kernel.name,
                 shared_nbytes=shared_nbytes,
             )  # fmt: skip
         except KernelFaultError as error:
@@ -151,6 +154,13 @@ def _memory_around(pointers: list[int]) -> list[tuple[str, np.ndarray[Any, Any],
         for begin, nbytes in found.items()
         if any(begin <= each < begin + nbytes for each in pointers)
     ]
+
+
+def reachable(array: np.ndarray[Any, Any]) -> tuple[str, np.ndarray[Any, Any], bool]:
+    """The aligned 16 bytes that hold elements of an array, for `Emulator.memory`: reads of several take them whole."""
+    begin, end = np.lib.array_utils.byte_bounds(array)
+    begin, end = begin // 16 * 16, -(-end // 16) * 16
+    return "memory", np.ctypeslib.as_array((ctypes.c_uint8 * (end - begin)).from_address(begin)), False
 
 
 def info_of(array: np.ndarray[Any, Any]) -> ArrayInfo:

@@ -285,10 +285,11 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, mo
     # The third one has a whole vector in the first part of a block, and none in the second; the last one a second block
     # of vectors that follow one another.
     for size in (1, 19, 3081, 8192 + 1027):
-        x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
+        width = (size + 63) // 32 * 32  # so that rows are aligned as vectors are
+        x, y = np.random.default_rng(size).standard_normal((2, width)).astype(dtype)[:, :size]
         x[[0, -1]] = 0  # whose hypotenuse takes the careful step
         y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal
-        found = np.full((2, (size + 63) // 32 * 32), 7, dtype)  # whose rows are aligned as vectors are
+        found = np.full((2, width), 7, dtype)
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
         wholes.append(found)
     emulated.all_as_cuda(calls)
@@ -304,6 +305,7 @@ def test_turns_of_two_parts(monkeypatch):
     kernel = elementwise("T x", "T y", "y = erf(x)", name="erf")
     for size in (1, 1027, 2048, 3081, 8192 + 5127):  # of turns of 2,048, of which a block has four
         x = usual("erf", size, size)
+        x[:: 16 * 61] = x[-1] = float.fromhex("0x1.2c6744p0")  # which takes the careful step, in each turn
         whole = np.full((size + 63) // 32 * 32, 7, np.float32)
         emulated.all_as_cuda([(kernel, x, whole[:size])])
         assert same_bits(whole[:size], kernel(x))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels.bits import same_bits
-from tests.kernels.emulated import Emulator, info_of
+from tests.kernels.emulated import Emulator, info_of, reachable
 from xferlib.backends.base import RawStream
 from xferlib.kernels import cuda_reduction, reductions
 from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter, divisor
@@ -34,18 +34,32 @@ def spec_of(name: str, dtype: str) -> ReductionSpec:
 
 def reduce_on_cuda(name: str, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> tuple[Any, CudaReduction]:
     """The result of the CUDA source, and its plan."""
-    spec, emulator = spec_of(name, x.dtype.name), Emulator()
+    return run_on_cuda(spec_of(name, x.dtype.name), [x], axes)
+
+
+def run_on_cuda(spec: ReductionSpec, arrays: list[Any], axes: tuple[int, ...]) -> tuple[Any, CudaReduction]:
+    emulator, infos = Emulator(), [info_of(x) for x in arrays]
     library: Any = SimpleNamespace(at=lambda device: None)
-    call = ReductionCall(name, library, library, spec, x.shape, axes, {0: info_of(x)}, ("x",), keepdims=False)
+    names = [f"x{number}" for number in range(len(arrays))]
+    call = ReductionCall(
+        "r", library, library, spec, arrays[0].shape, axes, dict(enumerate(infos)), names, keepdims=False
+    )
     out = np.zeros(call.result_shape, spec.output_dtypes[0])
-    kept, reduced = call.layouts([info_of(x), info_of(out)])
+    kept, reduced = call.layouts([*infos, info_of(out)])
+    memory = emulator.memory = [reachable(each) for each in (*arrays, out)]
+
+    def allow(scratch: Any) -> Any:
+        memory.append(reachable(scratch))
+        return scratch
+
     vars(emulator).update(
         operands=lambda arrays: [each.ctypes.data for each in arrays],
-        empty=lambda shape, dtype, **_: np.zeros(shape, dtype),
+        empty=lambda shape, dtype, **_: allow(np.zeros(shape, dtype)),
+        zeros_for=lambda *given: allow(Emulator.zeros_for(emulator, *given)),
     )
-    inputs = [info_of(x)] * (1 + len(spec.firsts))
+    inputs = [infos[source] for source in spec.sources]
     plan = CudaReduction(emulator, None, spec, kept, reduced, [*inputs, info_of(out)])
-    plan.run([x.ctypes.data, out.ctypes.data], [], RawStream(0, None))
+    plan.run([each.ctypes.data for each in (*arrays, out)], [], RawStream(0, None))
     assert not emulator.misaligned
     return out, plan
 
@@ -212,6 +226,21 @@ def test_few_adjacent_elements_of_several_planes_are_read_as_they_lie(
         found, plan = reduce_on_cuda(name, x, axes)
         assert "xf_groups(" in plan.source
         assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) < 4 else None)))
+
+
+@pytest.mark.parametrize(("count", "across"), [(5, 31), (9, 20), (9, 8)])
+def test_many_arrays_need_not_fit_a_tile(count: int, across: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 64)
+    names = [f"x{number}" for number in range(count)]
+    kernel = xl.reduction(
+        ", ".join(f"T {each}" for each in names), "T y", map_expr=" + ".join(names), reduce_expr="a + b", identity="0"
+    )
+    memory = np.random.default_rng(13).normal(size=(count, 40, 3, 5, across))
+    arrays = [each.transpose(2, 1, 3, 0) for each in memory]
+    spec = kernel.definition.specialize((memory.dtype,) * count, frozenset())
+    found, plan = run_on_cuda(spec, arrays, (0, 1, 2, 3))
+    assert "xf_groups(" in plan.source
+    assert same_bits(found, np.asarray(kernel(*arrays)))
 
 
 def test_results_in_few_runs_of_memory_take_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:

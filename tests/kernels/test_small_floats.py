@@ -561,6 +561,20 @@ def test_the_bits_tell_whether_a_number_is_zero(engine: targets.Target, name: st
         assert_same(reductions.all(np.stack([every, every]), axis=0), expected)
 
 
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("through", ["int", "unsigned char", "half", "float", "double"])
+def test_what_is_compared_with_zero_is_the_converted_number(engine: targets.Target, name: str, through: str) -> None:
+    every = patterns(name, np.random.default_rng(0))
+    every = every[np.abs(every.astype(np.float32)) < 100] if through in ("int", "unsigned char") else every
+    every = every[every.astype(np.float32) >= 0] if through == "unsigned char" else every
+    direct, kept = (
+        elementwise("T x", out, expression, name="compared")
+        for out, expression in (("bool y", f"y = ({through})x != 0"), (f"{through} y", f"y = ({through})x"))
+    )
+    with np.errstate(all="ignore"):
+        assert_same(xl.to_host(direct(put(engine, every))), kept(every) != 0)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "argmax", "argmin", "any", "all", "norm", "var", "prod"])
 def test_a_reduction_accumulates_in_float32(engine: targets.Target, name: str, axis: int | None) -> None:

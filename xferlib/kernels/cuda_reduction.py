@@ -1372,12 +1372,13 @@ class CudaReduction:
         *outer, across, along = self._reduced.shape
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {k: info.dtype.itemsize for info, k in varying}
-        if across < 32 and self._order_of_groups(varying[0][1])[0] == len(outer):
+        rows = self._tile_rows(infos, across) // GROUP * GROUP - GROUP
+        if across < 32 and rows > 0 and self._order_of_groups(varying[0][1])[0] == len(outer):
             is_linear = all(self._reduced.strides[k][-2:] == (size, across * size) for k, size in sizes.items())
             apart = (self._kept.strides[k] + self._reduced.strides[k][:-2] for _, k in varying)
             aligned = math.gcd(16, *(info.pointer for info, _ in varying), *itertools.chain(*apart))
             width = aligned // max(sizes.values()) if is_linear else 1
-            return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
+            return 1, 1, max(1, width), 1, rows
         width = 1 << (max(1, self._tile_rows(infos, along) - 16 // min(sizes.values())).bit_length() - 1)
         if width >= 32 and not outer:
             width = min(width, _power(across, 4096))

@@ -226,15 +226,15 @@ def _rebuild(program: Program) -> Program:
 
 
 def _find_tested(node: Node) -> Node | None:
-    """The small float that is compared with zero."""
+    """The small float that is compared with zero, as it is: another type may round it to zero."""
     if node.op != "ne":
         return None
     value, zero = node.args
     zero = zero.args[0] if zero.op == "cast" else zero
     if zero.op != "const" or zero.attr != 0:
         return None
-    is_small = value.op == "cast" and small_float(value.args[0].dtype) is not None
-    return value.args[0] if is_small else None
+    is_exact = value.op == "cast" and value.dtype in (FLOAT32, FLOAT64)
+    return value.args[0] if is_exact and small_float(value.args[0].dtype) is not None else None
 
 
 def _test_bits(b: Builder, bits: Node, dtype: DType) -> Node:
