@@ -246,7 +246,7 @@ def test_a_chunk_is_left_to_what_runs_between_steps_where_no_more_can_be_made(
         left.append(stats.nbytes // THRESHOLDS.chunk_nbytes - stats.lent_up - stats.lent_down)
         gather(*call)
 
-    with fresh_staging(), configured():  # in which C asks for chunks again
+    with fresh_staging(), configured():  # in which C asks for chunks anew
         monkeypatch.setattr(backend, "pinned_alloc", allocate_some)
         monkeypatch.setattr(backend, "_enqueue_gather", look)
         for _ in range(2):
@@ -256,6 +256,20 @@ def test_a_chunk_is_left_to_what_runs_between_steps_where_no_more_can_be_made(
         assert ("launch" in backend.calls) is (chunks > 1)
         assert "launch" not in backend.calls or min(left) >= 1
     xl.trim()
+
+
+@pytest.mark.usefixtures("_is_alone")
+def test_a_known_form_is_fetched_by_c_directly_behind_a_trim(backend: Any) -> None:
+    tree = make_floats((20_000,) * 6)
+    there = xl.tree.to_device(tree, device=HERE)
+    for _ in range(3):
+        xl.tree.to_host(there)
+    assert xl.trim() >= 2 * THRESHOLDS.chunk_nbytes
+    backend.calls.clear()
+    for name, leaf in xl.tree.to_host(there).items():
+        assert_same_bits(leaf, tree[name])
+    assert "launch" in backend.calls
+    assert staging_stats("delayed").nbytes == 2 * THRESHOLDS.chunk_nbytes
 
 
 @pytest.mark.usefixtures("_is_alone")

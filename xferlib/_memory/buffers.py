@@ -614,6 +614,7 @@ class Ring:
         """Free the chunks that no transfer has; returns the bytes given up."""
         freed = 0
         self.setups.clear()
+        process.bump_epoch()  # C, too, has some, for whose transfers there would be no chunks
         self._backend.attach(self._device)
         with self._lock:
             while (number := _native.load_library().xf_ring_remove(self.handle)) >= 0:
