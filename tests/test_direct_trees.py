@@ -17,11 +17,13 @@ import xferlib as xl
 from tests.conftest import refuse_violations
 from tests.direct import TILE, DirectBackend
 from tests.kernels.targets import need_nvrtc
-from xferlib.errors import TransferError
+from xferlib.errors import PinnedMemoryError, TransferError
 from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
+    configured,
     fresh_registry,
+    fresh_staging,
     in_flight_count,
     lent_chunks,
     native,
@@ -220,6 +222,54 @@ def test_a_row_of_some_mib_is_copied_on_in_steps(backend: Any) -> None:
             assert not number or backend.calls.count("launch") == steps
             for name, leaf in tree.items():
                 assert_same_bits(found[name], leaf)
+
+
+@pytest.mark.usefixtures("_is_alone")
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+@pytest.mark.parametrize("sizes", [(20_000,) * 6, (200_000,) * 6])
+def test_a_chunk_is_left_to_what_runs_between_steps_where_no_more_can_be_made(
+    backend: Any, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], chunks: int
+) -> None:
+    """A transfer of the same thread would wait for one for ever, as the steps do for it."""
+    tree, allocate, gather, left = make_floats(sizes), backend.pinned_alloc, backend._enqueue_gather, list[int]()
+    there = xl.tree.to_device(tree, device=HERE)
+    for _ in range(2):
+        xl.tree.to_host(there)
+
+    def allocate_some(nbytes: int) -> Any:
+        if nbytes == THRESHOLDS.chunk_nbytes and staging_stats("delayed").nbytes >= chunks * nbytes:
+            raise PinnedMemoryError("no more")
+        return allocate(nbytes)
+
+    def look(*call: Any) -> None:
+        stats = staging_stats("delayed")
+        left.append(stats.nbytes // THRESHOLDS.chunk_nbytes - stats.lent_up - stats.lent_down)
+        gather(*call)
+
+    with fresh_staging(), configured():  # in which C asks for chunks anew
+        monkeypatch.setattr(backend, "pinned_alloc", allocate_some)
+        monkeypatch.setattr(backend, "_enqueue_gather", look)
+        for _ in range(2):
+            backend.calls.clear()
+            for name, leaf in xl.tree.to_host(there).items():
+                assert_same_bits(leaf, tree[name])
+        assert ("launch" in backend.calls) is (chunks > 1)
+        assert "launch" not in backend.calls or min(left) >= 1
+    xl.trim()
+
+
+@pytest.mark.usefixtures("_is_alone")
+def test_a_known_form_is_fetched_by_c_directly_behind_a_trim(backend: Any) -> None:
+    tree = make_floats((20_000,) * 6)
+    there = xl.tree.to_device(tree, device=HERE)
+    for _ in range(3):
+        xl.tree.to_host(there)
+    assert xl.trim() >= 2 * THRESHOLDS.chunk_nbytes
+    backend.calls.clear()
+    for name, leaf in xl.tree.to_host(there).items():
+        assert_same_bits(leaf, tree[name])
+    assert "launch" in backend.calls
+    assert staging_stats("delayed").nbytes == 2 * THRESHOLDS.chunk_nbytes
 
 
 @pytest.mark.usefixtures("_is_alone")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
+import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +98,55 @@ def test_a_device_that_refuses_more_pinned_memory_goes_on_with_the_chunks_there_
         monkeypatch.setattr(fake, "pinned_alloc", refuse)
         assert_same_bits(xl.to_host(xl.to_device(x, device="fake:sim:0")), x)
         assert staging_stats("fake").nbytes == held
+
+
+@compiled
+def test_a_chunk_that_could_not_be_waited_for_is_never_freed(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is given to a new chunk."""
+    x = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
+    made, alloc = list[weakref.ref[Any]](), fake.pinned_alloc
+
+    def allocate(nbytes: int) -> Any:
+        block = alloc(nbytes)
+        made.append(weakref.ref(block))
+        return block
+
+    def strike(event: Any) -> None:
+        raise KeyboardInterrupt
+
+    with fresh_staging(), forced("staged", chunk_nbytes=1000):
+        monkeypatch.setattr(fake, "pinned_alloc", allocate)
+        d = xl.to_device(x, device="fake:sim:0")
+        (first, *_) = made
+        with monkeypatch.context() as patch:
+            patch.setattr(fake, "event_synchronize", strike)
+            with pytest.raises(KeyboardInterrupt):
+                slab.trim_rings()
+        for _ in range(2):
+            assert_same_bits(xl.to_host(d), x)
+            assert_same_bits(xl.to_host(xl.to_device(x, device="fake:sim:0")), x)
+            slab.trim_rings()
+        gc.collect()
+        assert first() is not None
+
+
+@compiled
+def test_a_ring_whose_chunks_are_all_lost_says_so(fake: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
+    library, number, pointer = sys.modules["xferlib._native"].load_library(), ctypes.c_int64, ctypes.c_void_p
+    take = ctypes.CFUNCTYPE(pointer, pointer, ctypes.c_int, number, number)(("xf_ring_take", library))
+    lose = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int)(("xf_ring_lose", library))
+    with fresh_staging(), forced("staged", chunk_nbytes=1000):
+        stream, d = xl.current_stream("fake:sim:0"), xl.to_device(x, device="fake:sim:0")
+        (ring,) = slab.rings.made.values()
+        for _ in range(100):
+            with contextlib.suppress(PinnedMemoryError):
+                ring.provide(1, stream._raw)
+            while take(ring.handle, 0, 100, 0):
+                lose(ring.handle, 0)
+        with pytest.raises(PinnedMemoryError, match="that do not end use all staging buffers"):
+            xl.to_host(d)
+        assert staging_stats("fake") == (0, 0, 0)
 
 
 @compiled

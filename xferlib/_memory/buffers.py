@@ -543,9 +543,9 @@ reset_in_child(_reset_slabs_after_fork)
 # `ring.c` knows which chunks are free, and hands them out without the GIL. Python makes them, each with an event of the
 # device, and frees them: `provide` before a transfer that could use more than are free, `trim` when the program asks.
 #
-# Guaranteed: no chunk is freed while a copy may use it. After an error whose copies the device does not end, `lose`
-# keeps a transfer's chunks for ever. A chunk that Python has made is known to both sides or to none, whenever Ctrl-C
-# comes.
+# Guaranteed: no chunk is freed while a copy may use it. After an error whose copies the device does not end, `ring.c`
+# keeps a transfer's chunks for ever, and so does `provide` one that `trim` could not wait for. A chunk that Python has
+# made is known to both sides or to none, whenever Ctrl-C comes.
 
 
 RING_CHUNKS = 3 * LENT_CHUNKS
@@ -590,7 +590,16 @@ class Ring:
                 event: Any = self._backend.event_record(stream, timing=False)
                 with deferred:
                     number = library.xf_ring_add(self.handle, block.pointer, event.handle)
-                    self._chunks[number] = block, event
+                    if number in self._chunks:  # of one that `trim` has taken away, and could not wait for
+                        process.keep(self._chunks[number])
+                    if number >= 0:
+                        self._chunks[number] = block, event
+                if number < 0 and not library.xf_ring_usable(self.handle):
+                    raise PinnedMemoryError(
+                        f"copies of {self._device} that do not end use all staging buffers; restart the process"
+                    )
+                if number < 0:
+                    return
 
     def count_lent(self, *, is_upward: bool) -> int:
         """The number of chunks that transfers of one direction have."""
@@ -605,6 +614,7 @@ class Ring:
         """Free the chunks that no transfer has; returns the bytes given up."""
         freed = 0
         self.setups.clear()
+        process.bump_epoch()  # C, too, has some, for whose transfers there would be no chunks
         self._backend.attach(self._device)
         with self._lock:
             while (number := _native.load_library().xf_ring_remove(self.handle)) >= 0:

@@ -149,7 +149,7 @@ typedef struct device_entry {
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
-    Chunk *(*take_chunk)(Ring *, int, int64_t); /* xf_ring_take() */
+    Chunk *(*take_chunk)(Ring *, int, int64_t, int64_t); /* xf_ring_take() */
     void (*give_chunk)(Ring *, Chunk *, int);   /* xf_ring_give() */
     void (*lose_chunk)(Ring *, int);            /* xf_ring_lose() */
     int (*is_crowded)(void);

@@ -210,6 +210,7 @@ PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count
 enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
+    FIRST_BLOCK_NBYTES = 512 << 10,
     SMALL_NBYTES = 64 << 10,
     MEDIUM_NBYTES = 2 << 20
 };
@@ -684,7 +685,7 @@ static int enqueue_steps(download *l)
     while (!error && l->enqueued - l->emptied < STEPS && l->written < tiles_of(l)) {
         step *at = &l->ahead[l->enqueued % STEPS];
         int64_t tiles = next_tiles(l), left = l->nbytes - l->written * TILE_NBYTES;
-        if (!(at->chunk = l->c->e->take_chunk(s->ring, 0, s->way_chunks - 1)))
+        if (!(at->chunk = l->c->e->take_chunk(s->ring, 0, s->way_chunks, 1)))
             break;
         at->start = l->written * TILE_NBYTES;
         at->nbytes = tiles * TILE_NBYTES < left ? tiles * TILE_NBYTES : left;
@@ -758,11 +759,11 @@ static int begin_pinned(download *l, int is_written)
     return !error && enqueue_crossings(l, memory, l->between ? to : 0);
 }
 
-/* To ordinary memory: the device writes the first steps while the results are made. */
+/* To ordinary memory: the device writes the first steps while the results are made. There is to be a chunk for them, and one that is left. */
 static int begin_ordinary(download *l)
 {
     int error;
-    if (!(l->ring = xf_setup_of(l->c->e, &l->c->on, l->nbytes, 0, &l->setup)) || !l->setup.ring)
+    if (!(l->ring = xf_setup_of(l->c->e, &l->c->on, l->nbytes + FIRST_BLOCK_NBYTES, 0, &l->setup)) || !l->setup.ring)
         return 0;
     WITHOUT_GIL(error = enqueue_steps(l));
     return !error && l->enqueued && make_results(l);

@@ -100,11 +100,11 @@ EXPORT int64_t xf_ring_usable(Ring *ring) {
     return count;
 }
 
-/* The first free chunk; NULL if there is none, or all transfers of this direction have `most`. */
-EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most) {
+/* The first free chunk; NULL if no more than `left` are free, or all transfers of this direction have `most` but for these. */
+EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most, int64_t left) {
     Chunk *chunk = NULL;
     pthread_mutex_lock(&ring->lock);
-    if (ring->free && ring->lent[way] < most) {
+    if (count_of(ring->free) > left && ring->lent[way] < most - left) {
         int64_t number = lowest(ring->free);
         ring->free &= ~bit(number);
         ring->lent[way]++;

@@ -53,7 +53,7 @@ static int has_free(Staging *staging) {
     while (held(staging) > limit && staging->free.count) give_back(staging);
     if (staging->free.count) return 1;
     if (held(staging) >= limit) return 0;
-    Chunk *chunk = xf_ring_take(setup->ring, way_of(staging), setup->way_chunks);
+    Chunk *chunk = xf_ring_take(setup->ring, way_of(staging), setup->way_chunks, 0);
     if (chunk == NULL) return 0;
     Block *block = staging->blocks;
     while (block->chunk != NULL) block++;

@@ -126,7 +126,7 @@ EXPORT void xf_close(Staging *staging, int is_lost);
 
 /* --- of ring.c */
 
-EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most);
+EXPORT Chunk *xf_ring_take(Ring *ring, int way, int64_t most, int64_t left);
 EXPORT void xf_ring_give(Ring *ring, Chunk *chunk, int way);
 EXPORT void xf_ring_lose(Ring *ring, int way);
 int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns);
