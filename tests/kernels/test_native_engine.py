@@ -286,6 +286,7 @@ _ROUNDED = (
     lambda x, y, z: x.astype("c8").astype("c16") * z,
     lambda x, y, z: x.astype("c8") * y.astype("f4") + z,
     lambda x, y, z: abs(y.astype("f4")).astype("f8") + x,
+    lambda x, y, z: (x.astype("c8") * np.float32(1)).astype("c16"),
     lambda x, y, z: -y.astype("f4") + z.imag,
     lambda x, y, z: y.astype("f4").astype("f8"),
     lambda x, y, z: y.astype("f2") + z.real,

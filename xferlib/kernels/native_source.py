@@ -241,13 +241,13 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
     return write
 
 
-_UNROUNDED = frozenset({*LEAVES, "gather", "add", "sub", "mul", "div"})
-"""Operations whose float32 result is no double that is rounded."""
+_FROM_MEMORY = frozenset({*LEAVES, "gather"})
+"""Operations whose float32 result is no double that is rounded: even a product is, where a factor is 1."""
 
 
 def _is_widened_result(node: Node) -> bool:
     is_widening = node.op == "cast" and (node.dtype, node.args[0].dtype) == (FLOAT64, FLOAT32)
-    return is_widening and node.args[0].op not in _UNROUNDED
+    return is_widening and node.args[0].op not in _FROM_MEMORY
 
 
 def _is_half_of_double(node: Node) -> bool:
