@@ -1075,7 +1075,8 @@ def test_an_error_in_the_writer_of_c_is_told_of_once_as_a_fault(
 
 
 def test_an_error_in_the_writer_of_c_is_raised_where_c_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_source, "native_source", lambda *_: {}["node 7"])
+    names: dict[str, str] = {}
+    monkeypatch.setattr(native_source, "native_source", lambda _: names["node 7"])
     with configured(cpu="native"), pytest.raises(KeyError, match="node 7"):
         new_kernel()(np.arange(5.0))
 
