@@ -200,7 +200,7 @@ class Direct(FakeBackend):
 
 @pytest.fixture
 def direct(monkeypatch: pytest.MonkeyPatch) -> Any:
-    # As in a program without a simulator, which earlier tests may have begun: beside one Python lends the pinned blocks.
+    # As in a program without a simulator, which earlier tests may have begun: beside it Python lends pinned blocks.
     monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)
     with fresh_registry(direct=Direct):
         found: Any = load_backend("direct")  # made once for all tests

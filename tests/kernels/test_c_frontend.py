@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.kernels import random_programs
@@ -184,6 +184,9 @@ def _combined(parts: st.SearchStrategy[tuple[str, str]]) -> st.SearchStrategy[tu
 
 
 @given(st.recursive(st.sampled_from(["x", "v", "a[0]", "2"]).map(lambda name: (name, name)), _combined, max_leaves=8))
+@example(("-(x) + x * v", "-(x) + x * v"))
+@example(("~(x) - (v) * x & -+(v) - x * x", "~(x) - (v) * x & -+(v) - x * x"))
+@example(("-(T)-(x) * 2 + (T)(v) - x * v", "-(-(x)) * 2 + (v) - x * v"))
 @settings(max_examples=100, deadline=None)
 def test_brackets_around_names_are_no_casts(texts: tuple[str, str]) -> None:
     """tree-sitter takes ``(x * (v)) - 2`` for a cast of ``-2`` to a pointer to a function."""
@@ -195,3 +198,16 @@ def test_brackets_around_names_are_no_casts(texts: tuple[str, str]) -> None:
     y = np.zeros(1, "int64")
     kernel(np.array([7]), np.array([-3]), y)
     assert y.tolist() == [(expected + 2**63) % 2**64 - 2**63]
+
+
+@pytest.mark.parametrize(
+    ("operation", "told"),
+    [
+        ("y = (decltype(x)) - x;", "decltype is not supported"),
+        ("decltype(x) && z = x + 1; y = z;", "decltype is not supported"),
+        ("y = ((int (*)(int)) &f)(x);", "abstract function declarator is not supported"),
+    ],
+)
+def test_a_type_that_is_refused_is_named_before_an_operator(operation: str, told: str) -> None:
+    with pytest.raises(KernelSyntaxError, match=told):
+        elementwise("int32 x", "int32 y", operation)(np.arange(2, dtype="int32"))

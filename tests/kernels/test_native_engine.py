@@ -17,7 +17,7 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,15 @@ from xferlib.errors import (
     UnsupportedError,
     XferWarning,
 )
-from xferlib.kernels import elementwise, formulas, host_compiler, native_engine, native_source
+from xferlib.kernels import (
+    elementwise,
+    formulas,
+    host_compiler,
+    native_engine,
+    native_reduction,
+    native_source,
+    reduction,
+)
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import PAIRS
 from xferlib.kernels.functions import CALLS, TABLE
@@ -270,6 +278,34 @@ def indexed_case(seed: int) -> Case:
         np.array(count, "i4"), np.array(count, "i4"), np.zeros(count, "f4"), np.zeros(count, "f4"),
     ]  # fmt: skip
     return program, (count,), operands[: 6 + has_stores], f"{text} over {count}, w {width}, {size} of u"
+
+
+_ROUNDED = (
+    lambda x, y, z: x.astype("c8") + z,
+    lambda x, y, z: -(z.imag + x.astype("c8")),
+    lambda x, y, z: x.astype("c8").astype("c16") * z,
+    lambda x, y, z: x.astype("c8") * y.astype("f4") + z,
+    lambda x, y, z: abs(y.astype("f4")).astype("f8") + x,
+    lambda x, y, z: (x.astype("c8") * np.float32(1)).astype("c16"),
+    lambda x, y, z: -y.astype("f4") + z.imag,
+    lambda x, y, z: y.astype("f4").astype("f8"),
+    lambda x, y, z: y.astype("f2") + z.real,
+)
+
+
+def test_what_is_rounded_to_fewer_bits_and_widened_again_stays_rounded() -> None:
+    """gcc 12 left out both where its vectors have as many floats as doubles, as those of complex numbers."""
+    cases = []
+    rng = np.random.default_rng(11)
+    values = [rng.normal(size=(2, 40)) / 3, rng.normal(size=(2, 40)), rng.normal(size=(2, 40)) * 9]
+    x, y, z = values[0] + 1j * values[1], values[2], values[1] + 1j * values[2]
+    for number, function in enumerate(_ROUNDED):
+        program = program_of(elementwise(function), "c16", "f8", "c16")
+        for step in (1, -1, 2):
+            operands = [each[:, ::step] for each in (x, y, z)]
+            out = np.zeros(operands[0].shape, program.params[-1].dtype)
+            cases.append((program, out.shape, [*operands, out], f"number {number}, every {step}"))
+    compare(cases)
 
 
 def test_indexed_arrays_and_their_errors() -> None:
@@ -1002,6 +1038,47 @@ def test_a_compiler_that_breaks_later_is_told_of_once(tmp_path: Path, monkeypatc
     assert [each.category for each in told] == [XferWarning]
     assert "no room on the disk" in str(told[0].message)
     native_engine._compiler.close()
+
+
+def new_reduction() -> Any:
+    return reduction("T x", "T y", map_expr=f"x * {next(_numbers)}", reduce_expr="a + b", post_map_expr="y = a")
+
+
+@pytest.mark.parametrize("make", [new_kernel, new_reduction])
+def test_an_error_in_the_writer_of_c_is_told_of_once_as_a_fault(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_engine, "_compiler", native_engine._BackgroundCompiler())
+    x, sound, kernels = np.arange(5.0), new_kernel(), [make() for _ in range(3)]
+    with configured(cpu="numpy"):
+        expected = [kernel(x) for kernel in kernels]
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise KeyError("node 7")
+
+    with configured(cpu="auto"), monkeypatch.context() as patch:
+        patch.setattr(native_source, "native_source", fail)
+        patch.setattr(native_reduction.NativeReduction, "write_text", fail)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for kernel, result in [*zip(kernels, expected, strict=True)] * 4:
+                assert same_bits(kernel(x), result)
+                native_engine.wait_until_idle()
+    assert [(each.category, each.filename) for each in told] == [(XferWarning, __file__)]
+    assert re.search("NumPy engine.*a fault of xferlib's .KeyError: 'node 7'", str(told[0].message))
+    with configured(cpu="auto"):
+        for _ in range(3):  # the compiler is not blamed
+            sound(x)
+        native_engine.wait_until_idle()
+        assert native_engine.engine_of(program_of(sound, "f8")) == "native"
+    native_engine._compiler.close()
+
+
+def test_an_error_in_the_writer_of_c_is_raised_where_c_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, str] = {}
+    monkeypatch.setattr(native_source, "native_source", lambda _: names["node 7"])
+    with configured(cpu="native"), pytest.raises(KeyError, match="node 7"):
+        new_kernel()(np.arange(5.0))
 
 
 def _refuse_all(*_: Any, **__: Any) -> Any:

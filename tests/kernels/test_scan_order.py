@@ -56,6 +56,18 @@ def values(dtype: str, count: int, seed: int) -> A:
     return random_bits(dtype, count, seed)
 
 
+@pytest.mark.parametrize("expression", ["a * b + (b - a * 2)", "(T)(float)(a / 3) - b"])
+def test_a_scan_by_what_gcc_would_fuse_or_leave_out_is_compiled(expression: str) -> None:
+    if host_compiler.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    x = values("float64", 300, 1)
+    combine = elementwise("T a, T b", "T c", f"c = {expression}")
+    with configured(cpu="native"):
+        found = xl.scan(expression, neutral="0")(x)
+    with configured(cpu="numpy"):
+        assert same_bits(found, in_passes(combine, x))
+
+
 @pytest.mark.parametrize(("expression", "dtype"), CASES)
 def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
     kernel, combine = SCANS[expression], COMBINE[expression]

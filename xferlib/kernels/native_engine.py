@@ -25,7 +25,7 @@ from xferlib import _native
 from xferlib._core.dtypes import DTYPES, SMALL_FLOATS, dlpack_type, name_of
 from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
-from xferlib.errors import KernelCompileError, KernelError, XferWarning
+from xferlib.errors import KernelCompileError, KernelError, XferError, XferWarning
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Node, Program, facts, layout_of_call
 from xferlib.kernels.native_source import HEAD, STORED_BLOCK, FailureSite, NativeSource
@@ -86,6 +86,7 @@ class NativeKernel:
         """Whether to run it at this call; a call on the NumPy engine is counted."""
         mode = process.get().cpu
         if mode == "numpy" or self.why_not:
+            _compiler.tell_of_fault()
             return False
         if self.function is None and mode == "native":
             self.compile()
@@ -185,6 +186,11 @@ def kernel_of(program: Program) -> NativeKernel:
     return found
 
 
+def _warn(message: str) -> None:
+    site = user_site()
+    warnings.warn_explicit(message, XferWarning, site.file, site.line)
+
+
 class _BackgroundCompiler:
     """A thread that compiles one program after the other, started at the first need."""
 
@@ -202,6 +208,9 @@ class _BackgroundCompiler:
         self.problem = ""
         """Why the compiler failed, the first time it did; nothing is handed to it afterwards."""
         self._is_told = False
+        self._fault = ""
+        """The first error of xferlib's own, until a call has told of it."""
+        self._has_fault = False
 
     def submit(self, kernel: NativeKernel) -> bool:
         """Hand a program to the thread; False where too many wait, or none is compiled."""
@@ -226,12 +235,16 @@ class _BackgroundCompiler:
         try:
             kernel.compile()
             self._has_worked, self._failures = True, 0
-        except Exception as error:  # the NumPy engine goes on
+        except (XferError, OSError, MemoryError) as error:  # the NumPy engine goes on
             self._failures += 1
             if self._has_worked and self._failures < _MOST_FAILURES:  # the compiler is sound, and this text is not
                 kernel.why_not = str(error)
             elif not self._is_closed:
                 self.problem = str(error)
+        except Exception as error:  # neither the text nor the compiler: its writer
+            kernel.why_not = f"a fault of xferlib's ({type(error).__name__}: {error})"
+            if not (self._has_fault or self._is_closed):
+                self._fault, self._has_fault = kernel.why_not, True
 
     def wait(self) -> None:
         """Wait until all that was handed over is done."""
@@ -243,13 +256,18 @@ class _BackgroundCompiler:
     def _tell(self) -> None:
         if not self._is_told:
             self._is_told = True
-            site = user_site()
-            warnings.warn_explicit(
+            _warn(
                 f"kernels stay on the NumPy engine, for they cannot be compiled: {self.problem}; mend the compiler, or "
-                "set XFERLIB_CPU=numpy",
-                XferWarning,
-                site.file,
-                site.line,
+                "set XFERLIB_CPU=numpy"
+            )
+
+    def tell_of_fault(self) -> None:
+        """Warn of the first error that was xferlib's own, once."""
+        if self._fault:
+            fault, self._fault = self._fault, ""
+            _warn(
+                f"a kernel stays on the NumPy engine, whose results are the same, by {fault}; report it with the "
+                "kernel and what it raises with XFERLIB_CPU=native, or set XFERLIB_CPU=numpy"
             )
 
     def close(self) -> None:
@@ -562,6 +580,7 @@ class HostPlan:
         if mode == "native" and not kernel.why_not:
             kernel.compile()
         if mode == "numpy" or kernel.why_not:
+            _compiler.tell_of_fault()
             self.run = self._make_numpy(operands).run
         elif kernel.function is None:
             self._kernel = kernel

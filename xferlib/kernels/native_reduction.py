@@ -127,7 +127,8 @@ def support_text(programs: Sequence[Program]) -> str:
     """The C functions that programs need."""
     parts = dict.fromkeys(part for program in programs for part in native_source.list_parts(program))
     calls = sorted({name for program in programs for name in native_source.list_functions(program)})
-    return "".join([native_source.section("prelude"), *parts, native_source.function_text(calls)])
+    none = "long long xf_none = 0;\n"  # of another library it could have another value, for all that a compiler knows
+    return "".join([native_source.section("prelude"), *parts, native_source.function_text(calls), none])
 
 
 # What accumulators are in C: not always the values of the specification, but what vectors combine faster.
@@ -1010,8 +1011,7 @@ class _ReductionWriter:
         widen = _section("widen") if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                # Of another library it could have another value, for all that a compiler knows.
-                support_text(self.programs), "long long xf_none = 0;\n", _section("offset"), _section("walk"), widen,
+                support_text(self.programs), _section("offset"), _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
                 self._halve(), self._level(), self._rows(), self._few(), self._columns(),
                 self._side_by_side(), self._join(), self._entry(),

@@ -208,12 +208,13 @@ static void xf_store_halves(unsigned short *to, const float *from, long long n) 
   for (long long j = any ? 0 : xf_store_vectors(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
 }
 /* By way of a float that is rounded to odd, so that rounding it again is right. */
-static inline float xf_half_of_double(double d) {
-  float f = (float)d;
+static inline float xf_half_of_double_apart(long long none, double d) {
+  float f = xf_apart_f(none, (float)d);
   double back = (double)f;
   unsigned int bits = __float_as_uint(f), odd = (fabs(back) > fabs(d) ? bits - 1 : bits) | 1u;
   return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
 }
+static inline float xf_half_of_double(double d) { return xf_half_of_double_apart(0, d); }
 //: bfloat16
 /* To nearest, ties to even. By bits alone: where a comparison chooses, gcc 12 finds no vectors for some functions of the result. */
 static inline unsigned short xf_to_bfloat16(float f) {

@@ -43,6 +43,7 @@ from xferlib.kernels.ir import (
     BOOL,
     EFFECTS,
     FLOAT16,
+    FLOAT32,
     FLOAT64,
     LEAVES,
     DType,
@@ -218,20 +219,44 @@ def _fast_call(node: Node, args: list[str], _math: str) -> str:
 
 
 def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, list[str], str], str]:
-    """As another call, with products before an addition that gcc does not know for products.
+    """As another call, with operands that gcc does not know for results of what would change the operation's.
 
     The parts of a complex product are a difference and a sum of products: gcc 12 has one fused instruction for two such
-    neighbours, and takes it in spite of its options.
+    neighbours, and takes it in spite of its options. And it leaves out the rounding of doubles to floats that are
+    widened again, where vectors have as many of the ones as of the others.
     """
 
     def write(node: Node, args: list[str], math: str) -> str:
-        if node.op != "add":
+        if node.op == "cast":
+            if _is_half_of_double(node):
+                return f"xf_half_of_double_apart(xf_none, {args[0]})"
+            if _is_widened_result(node):
+                args = [f"xf_apart(xf_none, {args[0]})"]
+        elif node.op != "add":
             return call(node, args, math)
-        if is_float(node.dtype):
+        elif is_float(node.dtype):
             args = [f"xf_apart(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
         return expression(node, args, math, CAREFUL)
 
     return write
+
+
+_FROM_MEMORY = frozenset({*LEAVES, "gather"})
+"""Operations whose float32 result is no double that is rounded: even a product is, where a factor is 1."""
+
+
+def _is_widened_result(node: Node) -> bool:
+    is_widening = node.op == "cast" and (node.dtype, node.args[0].dtype) == (FLOAT64, FLOAT32)
+    return is_widening and node.args[0].op not in _FROM_MEMORY
+
+
+def _is_half_of_double(node: Node) -> bool:
+    return node.op == "cast" and (node.dtype, node.args[0].dtype) == (FLOAT16, FLOAT64)
+
+
+def _may_lose_rounding(program: Program) -> bool:
+    """Whether a program may round doubles to floats and widen these."""
+    return any(_is_widened_result(node) or _is_half_of_double(node) for each in bodies(program) for node in each.nodes)
 
 
 def _may_fuse(program: Program) -> bool:
@@ -244,9 +269,9 @@ def _may_fuse(program: Program) -> bool:
 
 def careful_for(program: Program) -> Dialect:
     """The dialect of a program's careful statements; ``xf_none`` is a 0 that the compiler does not know."""
-    if not _may_fuse(program):
-        return CAREFUL
-    return replace(CAREFUL, call=_call_apart(_careful_call), calls=_CALLS | {"add"})
+    apart = {"add"} if _may_fuse(program) else set()
+    apart |= {"cast"} if _may_lose_rounding(program) else set()
+    return replace(CAREFUL, call=_call_apart(_careful_call), calls=_CALLS | apart) if apart else CAREFUL
 
 
 def _call_of(node: Node) -> FunctionCall:
@@ -354,7 +379,7 @@ class _NativeWriter:
         """Whether elements are computed anew one by one; else pieces as a whole."""
         self.has_flags_in_row = self.is_fast and self._raises_flags(self._is_affine_in_row)
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
-        fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
+        fast_call = _fast_call if self.careful.calls == _CALLS else _call_apart(_fast_call)
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(
             self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | _COMPARISONS | {"cast"}

@@ -83,6 +83,11 @@ _IGNORED_NODES = frozenset({
 })  # fmt: skip
 _POSTFIX = {"call_expression": "function", "subscript_expression": "argument", "field_expression": "argument"}
 """The expressions that stand behind their operand, and the field of the operand."""
+_PREFIXES = {
+    **dict.fromkeys(("unary_expression", "pointer_expression", "update_expression"), "argument"),
+    "cast_expression": "value",
+}
+"""Those that stand before it, likewise."""
 _OWN_OPERATORS = frozenset(f"operator{each}" for each in ("=", "()", "[]", "->", ",", "&&", "||", "++", "--"))
 """The operators that a struct may not define."""
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -399,8 +404,9 @@ class _Reading:
     def _unary(self, node: Any) -> Any:
         if node.type == "update_expression" and _is_behind(node):
             return self._postfix(node)
-        op = _part(node, "operator").type
-        return tree.Unary(_WORDS.get(op, op), self._expr(_part(node, "argument")), at=self._at(node))
+        if self._misread_cast(node):
+            return self._binary(node)
+        return self._apply_prefix(node, self._expr(_part(node, "argument")))
 
     def _chain(self, node: Any) -> list[Any]:
         """The operands and operators of nested binary expressions, in the order of the text."""
@@ -413,13 +419,30 @@ class _Reading:
             elif each.type == "binary_expression":
                 (op,) = self._texts(_part(each, "operator"))
                 stack += [_part(each, "right"), _WORDS.get(op, op), _part(each, "left")]
-            elif self._is_no_cast(each):
-                value = _part(each, "value")
+            elif nodes := self._misread_cast(each):
+                value = _part(nodes[-1], "value")
                 stack += [_part(value, "argument"), _part(value, "operator").type]
-                found.append(_part(each, "type"))
+                found.append([*nodes[:-1], _part(nodes[-1], "type")])
             else:
                 found.append(each)
         return found
+
+    def _misread_cast(self, node: Any) -> list[Any]:
+        """The nodes of ``-~(a) - b`` down to ``(a) - b``, where that was read as a cast; else none."""
+        nodes = [node]
+        while not self._is_no_cast(node):
+            if node.type not in _PREFIXES or (node.type == "update_expression" and _is_behind(node)):
+                return []
+            node = _part(node, _PREFIXES[node.type])
+            nodes.append(node)
+        return nodes
+
+    def _apply_prefix(self, node: Any, value: Any) -> Any:
+        at = self._at(node)
+        if node.type == "cast_expression":
+            return tree.Cast(self._cast_type(node), value, at=at)
+        op = _part(node, "operator").type
+        return tree.Unary(_WORDS.get(op, op), value, at=at)
 
     def _is_no_cast(self, node: Any) -> bool:
         """Whether ``(a) - b`` was read as a cast, though ``a`` is no type."""
@@ -455,6 +478,7 @@ class _Reading:
         def operand() -> Any:
             nonlocal place
             node = chain[place]
+            *prefixes, node = node if isinstance(node, list) else [node]
             if casts := self._casts(node):
                 op = chain[place + 1] if place + 1 < len(chain) else ""
                 if op not in ("+", "-", "*", "&"):
@@ -479,6 +503,8 @@ class _Reading:
                 shown = name.name if isinstance(name, tree.Name) else "of this name"
                 raise self.source.error(f"the preamble has no template {shown}<>", name.at, name.width)
             place += 1
+            for each in reversed(prefixes):
+                found = self._apply_prefix(each, found)
             return found
 
         def level(least: int) -> Any:
@@ -525,12 +551,15 @@ class _Reading:
         return tuple(map(self._expr, node.named_children))
 
     def _cast(self, node: Any) -> Any:
-        if self._is_no_cast(node):
+        if self._misread_cast(node):
             return self._binary(node)
+        return tree.Cast(self._cast_type(node), self._expr(_part(node, "value")), at=self._at(node))
+
+    def _cast_type(self, node: Any) -> DeclaredType:
         kind = self._descriptor(_part(node, "type"))
         if not kind.pointers and not self._is_known(kind.base):
             raise self.source.error(f"{str(kind.base)!r} is not a type here", kind.base.at, kind.base.width)
-        return tree.Cast(kind, self._expr(_part(node, "value")), at=self._at(node))
+        return kind
 
     def _compound_literal(self, node: Any) -> Any:
         """``T{a, b}`` and ``(T){a, b}``."""

@@ -131,19 +131,25 @@ def _signs_behind_brackets(tokens: list[Token]) -> set[int]:
     """The signs that stand between two operands, where tree-sitter may take them for those of one.
 
     They are behind brackets that hold others and no arguments, ``(a * (b)) - c``, which no type does here, and ``&&``
-    behind any.
+    behind any. Those of a type that is refused, ``(decltype(a)) - b`` and ``(int (*)(int)) &f``, are left to be named.
     """
     found: set[int] = set()
     opened: list[int] = []
-    last = -1
-    """Where the last bracket was opened."""
+    last = refused = -2
+    """Where the last bracket, and the last type that is refused, begins."""
     for number, each in enumerate(tokens[:-1]):
+        if each.text == "decltype" or (
+            each.text == "(" and [one.text for one in tokens[number + 1 : number + 3]] == ["*", ")"]
+        ):
+            refused = number
         if each.kind == "sign" and each.text in "([{":
             last = number
             if each.text == "(":
                 opened.append(number)
         elif each.kind == "sign" and each.text == ")" and opened:
             first, following = opened.pop(), tokens[number + 1].text
+            if refused >= first - 1:
+                continue
             before = tokens[first - 1] if first else None
             is_operand = before is None or before.kind == "sign" or before.text in ("return", "case", "sizeof")
             if following == "&&" or (last > first and is_operand and following in ("+", "-", "*", "&")):
