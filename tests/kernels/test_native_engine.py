@@ -1267,11 +1267,14 @@ def test_a_long_call_in_c_hears_ctrl_c() -> None:
 def test_a_compiler_is_done_with_conditions_that_are_made_of_others_at_each_turn() -> None:
     """gcc looked for ranges through six of them at a time: each turn took four times as long, and 8 turns minutes."""
     body = (
-        "switch ((x >> j) & 3) { case 0: continue; case 1: y += j; break; case 2: if (x & 8) break; case 3: y -= 1; }"
+        "switch ((x >> j) & 3) { case 0: continue; case 1: z += j; break; "
+        "case 2: if (y & 1) break; z *= 2; case 3: z -= 1; }"
     )
-    kernel = elementwise("int32 x", "int32 y", f"y = 0; for (int j = 0; j < 16; j++) {{ {body} y ^= 5; }}")
-    x = np.arange(99, dtype="int32") * 12345 - 40
+    kernel = elementwise("int32 x, int32 y", "int64 z", f"for (int j = 0; j < 8; j++) {{ {body} z ^= 5; }}")
+    x, y = np.arange(99, dtype="int32") * 12345 - 40, np.arange(99, dtype="int32")
+    found, expected = np.ones((2, 99), "int64")
     with configured(cpu="numpy"):
-        expected = kernel(x)
+        kernel(x, y, out=expected)
     with configured(cpu="native"):
-        assert same_bits(kernel(x), expected)
+        kernel(x, y, out=found)
+    assert same_bits(found, expected)

@@ -2165,7 +2165,7 @@ class NativeReduction(native_engine.NativeKernel):
         *,
         keepdims: bool,
     ) -> Callable[[tuple[Any, ...]], Any] | None:
-        """A function that runs calls on NumPy arrays of these dtypes and a rank, whatever their layout, along axes.
+        """A function that runs calls on NumPy arrays of these dtypes and a rank, in any layout, along axes.
 
         It gives ``NotImplemented`` where Python has to; so does None. Of small floats the kernel sees the bits.
         """
