@@ -1,4 +1,4 @@
-"""What tests tell of themselves: a worker sends of one that passes no more than is shown."""
+"""Reports of workers: of a test that passes its call alone, of one that fails everything."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
      ({"setup": PASSED, "call": PASSED, "teardown": FAILED}, ["setup", "call", "teardown"])],
 )  # fmt: skip
 def test_no_failure_and_nothing_behind_it_is_left_out(outcomes: dict[str, Any], told: list[str]) -> None:
-    reports = [
-        pytest.TestReport("a", ("a.py", 1, "a"), {}, outcome, None, when)  # type: ignore[arg-type]
-        for when, outcome in outcomes.items()
-    ]
+    reports = [pytest.TestReport("a", ("a.py", 1, "a"), {}, outcome, None, when) for when, outcome in outcomes.items()]
     sent: list[str] = []
     runner = SimpleNamespace(runtestprotocol=lambda item, *, nextitem, log: reports)
     hooks = SimpleNamespace(
