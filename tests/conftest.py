@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import faulthandler
 import gc
 import itertools
 import math
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,53 @@ does asks for one."""
 
 FEWEST = 5
 """Examples that a test draws under any profile, if it names as many."""
+
+HANG_S = 120
+"""After as many seconds of one test it is told where every thread stands."""
+
+
+class HangWatch:
+    """Tell of a test that hangs, as pytest's `faulthandler_timeout`, which starts and ends a thread for each test.
+
+    Here one thread serves all tests that begin within a second: of each short test that takes a third off.
+    """
+
+    def __init__(self) -> None:
+        self._stderr = os.dup(2)  # what a test writes to it is captured
+        self._begun = -math.inf
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        now = time.monotonic()
+        if now - self._begun > 1:
+            self._begun = now
+            faulthandler.dump_traceback_later(HANG_S, file=self._stderr)
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._stderr)
+
+
+class ShortReports:
+    """Report of a test that passes its call and its end alone: six messages of a worker cost more than a short test."""
+
+    @pytest.hookimpl
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        runner: Any = item.config.pluginmanager.get_plugin("runner")
+        reports = runner.runtestprotocol(item, nextitem=nextitem, log=False)
+        has_failed = any(report.failed for report in reports)  # then also what was captured behind it is shown
+        for report in reports:
+            if has_failed or report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(HangWatch())
+    needs_all = config.getoption("durations") is not None or config.getoption("xmlpath", None)
+    if hasattr(config, "workerinput") and not needs_all:
+        config.pluginmanager.register(ShortReports())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -66,7 +66,8 @@ def run(tmp_path: Path, program: str, *options: str, head: str = WITHOUT_TORCH, 
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rA"]
     done = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), "-c", os.devnull, *options, "test_program.py"],
+        # by itself pytest would look at all that lies beside the folders of this one
+        [*command, f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options, "test_program.py"],
         capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr

@@ -1,7 +1,7 @@
-"""A program in which one rank fails: ``python failing.py WAY KIND``, or ``python failing.py KIND`` for forked ranks.
+"""A program in which one rank fails: ``failing.py WAY KIND``, or ``failing.py KIND,KIND`` for forked ranks.
 
-Without a way it imports PyTorch once and runs every way in two forked ranks, without a launcher that would end one
-because of the other; it prints what the rank that does not fail by itself said, as JSON.
+Without a way it imports PyTorch once and runs every way of each kind in two forked ranks, without a launcher that would
+end one because of the other; it prints what the rank that does not fail by itself said, as JSON.
 """
 
 from __future__ import annotations
@@ -238,4 +238,4 @@ if __name__ == "__main__":
     else:
         import torch.distributed  # noqa: F401 - before the forks, once for all
 
-        print(json.dumps(results(last)))
+        print(json.dumps({kind: results(kind) for kind in last.split(",")}))

@@ -63,6 +63,8 @@ def command(driver: str, size: int) -> list[str]:
     """The launch line of a driver, for a program of Python."""
     if driver == "mpi":
         return [str(mpiexec()), "-n", str(size), sys.executable]
+    if driver == "torch" and not IS_LONG and hasattr(os, "fork"):  # test_how_to.py has the lines of torchrun itself
+        return [sys.executable, "-m", "tests.distributed.forked", str(size)]
     if driver == "torch":
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         return [*launcher, f"--nproc-per-node={size}"]
