@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from xferlib.kernels.ir import (
     is_integer,
     real_operands,
 )
+from xferlib.kernels.ranges import ANY, Range, find_ranges
 
 # Each core operation as a CUDA C expression, with the meaning that `xferlib.kernels.ir` defines.
 #
@@ -312,11 +313,19 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
 
 
-def _quick_call(node: Node, args: list[str], math: str, flag: str = "&own") -> str:
-    """An operation by its quick step, which sets a flag where it is not certain."""
+def _quick_call(
+    node: Node, args: list[str], math: str, flag: str = "&own", ranges: Mapping[int, Range] | None = None
+) -> str:
+    """An operation by its quick step, which sets a flag where it is not certain; the ranges are those of operands."""
+    known = [(ranges or {}).get(id(each), ANY) for each in node.args]
+    limits = [cuda_functions.known_text(*(constant(end, FLOAT32) for end in each)) for each in known]
     if node.op in ("call", "lookup"):
-        return _call(node, args, math, step="xf_first", more=(flag,))
+        if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
+            return _call(node, args, math, step="xf_first", more=(flag,))
+        return _call(node, args, math, step="xf_within", more=(*limits, flag))
     name = quick_operation(node)
+    if name == "quotient":
+        return f"xf_within_{name}({', '.join([*args, *limits, flag])})"
     if name == "reciprocal_f64":
         args = args[1:]
     return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
@@ -1798,7 +1807,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         Such a call takes the quick step for all elements, and the vector asks once whether all were certain. With a
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
-        dialect = QUICK if self.steps else CUDA
+        quick = functools.partial(_quick_call, ranges=find_ranges(self.program))
+        dialect = replace(QUICK, call=quick) if self.steps else CUDA
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
