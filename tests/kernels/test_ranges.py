@@ -3,7 +3,7 @@
 import ctypes
 import functools
 import itertools
-import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ from tests.kernels.bits import random_bits, same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_cuda_functions import SINGLE, kernel_of, needs_compiler, needs_nvrtc
 from tools import native_digest
-from xferlib.kernels import cuda_engine, cuda_functions, cuda_source, elementwise, host_compiler
-from xferlib.kernels.functions import CALLS
-from xferlib.kernels.ir import Builder, Param, Store
+from xferlib.kernels import cuda_functions, cuda_source, elementwise, host_compiler
+from xferlib.kernels.ir import Builder, Node, Param, Store
+from xferlib.kernels.native_functions import collect_sections
 from xferlib.kernels.numpy_engine import NumpyPlan
 from xferlib.kernels.python_frontend import NAMESPACE
-from xferlib.kernels.ranges import ANY, Range, find_ranges
+from xferlib.kernels.ranges import ANY, find_ranges
 
 F4 = np.dtype("f4")
 INF = float("inf")
@@ -30,7 +30,8 @@ INF = float("inf")
 def check_range(found, values):
     """Fails where a value is no NaN and not within a range."""
     values = values[~np.isnan(values)].astype(np.float64)
-    assert (values >= found.low).all() and (values <= found.high).all(), found
+    assert (values >= found.low).all(), found
+    assert (values <= found.high).all(), found
     assert found.low < 0 or not np.signbit(values).any(), found
 
 
@@ -40,7 +41,7 @@ def check_ranges(program, operands, shape):
         if found == ANY:
             continue
         b = Builder(program.params)
-        copies = {}
+        copies: dict[int, Node] = {}
         for each in program.nodes:
             copies[id(each)] = b.emit(each.op, each.dtype, tuple(copies[id(arg)] for arg in each.args), each.attr)
         count = len(program.params)
@@ -98,7 +99,8 @@ def range_of(function):
 )
 def test_known_ranges(function, low, high):
     found = range_of(function)
-    assert found.low >= low - 1e-3 and found.high <= high + 1e-3
+    assert found.low >= low - 1e-3
+    assert found.high <= high + 1e-3
 
 
 _WITHIN = """
@@ -111,7 +113,9 @@ void within_{name}(const float *x, float low, float high, float *out, char *is_u
 }}
 """
 _QUOTIENT = """
-void within_quotient(const float *x, const float *y, const float *limits, float *out, char *is_unsure, long long count) {
+void within_quotient(
+  const float *x, const float *y, const float *limits, float *out, char *is_unsure, long long count
+) {
   for (long long k = 0; k < count; ++k) {
     int own = 0;
     out[k] = xf_within_quotient(x[k], y[k], xf_known(limits[0], limits[1]), xf_known(limits[2], limits[3]), &own);
@@ -128,7 +132,7 @@ def library(way):
     sections = cuda_functions.sections()
     source = native_digest._AS_C
     wanted = [*cuda_functions.sections_of(names, way), "quotient"]
-    for each in cuda_functions.collect_sections(sections, wanted):
+    for each in collect_sections(sections, wanted):
         source += sections[each][1]
     source += "".join(cuda_functions.join_steps(each, "float x", "x", way=way) for each in names)
     source += "".join(_WITHIN.format(name=each) for each in names if each in cuda_functions.WITHIN) + _QUOTIENT
@@ -173,7 +177,9 @@ def test_quotients_that_are_certain_within_limits_are_right():
         x, y = (each.ravel().copy() for each in np.meshgrid(x[:40], y[:40]))
         x[::5] = zero if of_x[0] <= 0 <= of_x[1] else x[0]
         out, is_unsure, limits = np.empty_like(x), np.empty(x.size, np.bool_), np.array([*of_x, *of_y], F4)
-        compute(*(ctypes.c_void_p(each.ctypes.data) for each in (x, y, limits, out, is_unsure)), ctypes.c_longlong(x.size))
+        compute(
+            *(ctypes.c_void_p(each.ctypes.data) for each in (x, y, limits, out, is_unsure)), ctypes.c_longlong(x.size)
+        )
         with np.errstate(all="ignore"):
             right = x / y
         assert same_bits(out[~is_unsure], right[~is_unsure]), (of_x, of_y)
@@ -183,13 +189,14 @@ def test_quotients_that_are_certain_within_limits_are_right():
 @pytest.mark.parametrize("is_fast", [0, 1])
 def test_composed_functions_have_the_bits_of_numpy(is_fast, monkeypatch):
     monkeypatch.setattr(cuda_functions, "FULL_DOUBLE", (800,) if is_fast else ())
-    rng, calls = np.random.default_rng(5), []
+    rng = np.random.default_rng(5)
+    calls: list[tuple[Any, ...]] = []
     x = np.concatenate([rng.standard_normal(300).astype(F4), random_bits(F4, 150, 1), specials(F4)])
     for _ in range(6):
         texts = [draw(rng, 2).replace("y", "x") for _ in range(8)]
         kernel = elementwise(eval(f"lambda x: ({', '.join(texts)})", {n: getattr(np, n) for n in NAMES}), name="many")
         calls.append((kernel, x, *(np.empty_like(x) for _ in texts)))
     emulated.all_as_cuda(calls)
-    for kernel, _, *found in calls:
+    for call in calls:
         with np.errstate(all="ignore"):
-            assert all(map(same_bits, found, kernel(x)))
+            assert all(map(same_bits, call[2:], call[0](x)))

@@ -253,8 +253,8 @@ def operands_of(name: str) -> tuple[str, str]:
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def known_text(low: str, high: str) -> str:
-    """What a call says of its operand, from the texts of the limits."""
+def write_range(low: str, high: str) -> str:
+    """The argument that says between which numbers, given as text, an operand lies."""
     return f"xf_known({low}, {high})"
 
 
@@ -262,8 +262,8 @@ def join_steps(name: str, given: str, args: str, kind: str = "float", way: str =
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
     The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
-    section defines it, as ``xf_within_NAME`` of an operand that lies within known limits; else it is the quick step, and
-    knows NaN.
+    section defines it, as ``xf_within_NAME`` of an operand that lies within known limits; else it is the quick step,
+    and knows NaN.
 
     Args:
         name: Of the steps.

@@ -318,7 +318,7 @@ def _quick_call(
 ) -> str:
     """An operation by its quick step, which sets a flag where it is not certain; the ranges are those of operands."""
     known = [(ranges or {}).get(id(each), ANY) for each in node.args]
-    limits = [cuda_functions.known_text(*(constant(end, FLOAT32) for end in each)) for each in known]
+    limits = [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
     if node.op in ("call", "lookup"):
         if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
             return _call(node, args, math, step="xf_first", more=(flag,))

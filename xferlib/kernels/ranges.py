@@ -1,8 +1,8 @@
 """Between which numbers the float32 values of a program lie, whatever its operands are.
 
-The result of a sine is never above 1, and a sum of 1 and a size never below 1. Text that knows so leaves out what it would
-do for other operands: limits, poles, special values. The intervals are found by the operations, operands before users,
-in float64 and rounded outwards.
+The result of a sine is never above 1, and a sum of 1 and a size never below 1. Text that knows so leaves out what it
+would do for other operands: limits, poles, special values. The intervals are found by the operations, operands before
+users, in float64 and rounded outwards.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _grow(name: str, x: Range) -> Range:
 
 def _ends(function: Callable[[float, float], float], x: Range, y: Range) -> Range:
     """The range of a function whose greatest and least values are at the ends; 0 where these have none."""
-    values = [0.0 if math.isnan(value := float(function(np.float64(a), np.float64(b)))) else value for a in x for b in y]
+    values = [
+        0.0 if math.isnan(value := float(function(np.float64(a), np.float64(b)))) else value for a in x for b in y
+    ]
     is_positive = x.low >= 0 and y.low >= 0
     return Range(max(min(values), 0.0) if is_positive else min(*values, -_LEAST), max(values))
 
