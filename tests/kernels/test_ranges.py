@@ -107,7 +107,7 @@ _WITHIN = """
 void within_{name}(const float *x, float low, float high, float *out, char *is_unsure, long long count) {{
   for (long long k = 0; k < count; ++k) {{
     int own = 0;
-    out[k] = xf_within_{name}(x[k], xf_known(low, high), &own);
+    out[k] = xf_bounded_{name}(x[k], xf_known(low, high), &own);
     is_unsure[k] = own != 0;
   }}
 }}
@@ -118,7 +118,7 @@ void within_quotient(
 ) {
   for (long long k = 0; k < count; ++k) {
     int own = 0;
-    out[k] = xf_within_quotient(x[k], y[k], xf_known(limits[0], limits[1]), xf_known(limits[2], limits[3]), &own);
+    out[k] = xf_bounded_quotient(x[k], y[k], xf_known(limits[0], limits[1]), xf_known(limits[2], limits[3]), &own);
     is_unsure[k] = own != 0;
   }
 }

@@ -6,7 +6,7 @@
 // functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
 // result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
 // Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops, and the name is
-// ``xf_within_NAME``, since NaN sets no flag: it also takes between which numbers
+// ``xf_bounded_NAME``, since NaN sets no flag: it also takes between which numbers
 // the operand is known to lie. ``xf_careful_NAME`` is right for all operands: it computes with integers of
 // 64 bits. Its errors are below 2^-59, and no result of a function of one float lies that near to the middle of two
 // floats, but for exact ones and one of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and
@@ -229,7 +229,7 @@ XF_QUICK float2 xf_quotient(float2 x, float2 y) {
 // RISC System/6000 processor", IBM J. Res. Dev. 34, 1990), whose branch for unusual sizes is the flag: behind a branch in
 // the middle of an element a compiler loads all constants of the functions behind it anew.
 // What is left is subtracted, so that it is no positive zero beside a quotient of -0: a divisor above 0 keeps the sign of zero.
-XF_QUICK float xf_within_quotient(float x, float y, xf_range known_x, xf_range known_y, int *is_unsure) {
+XF_QUICK float xf_bounded_quotient(float x, float y, xf_range known_x, xf_range known_y, int *is_unsure) {
   float r = xf_normal_reciprocal(y), first, q, wide = fabsf(x), low = fabsf(y);
   r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
   first = x * r;
@@ -243,7 +243,7 @@ XF_QUICK float xf_within_quotient(float x, float y, xf_range known_x, xf_range k
   return known_y.low > 0.0f || x != 0.0f ? q : first;
 }
 XF_QUICK float xf_first_quotient(float x, float y, int *is_unsure) {
-  return xf_within_quotient(x, y, xf_any(), xf_any(), is_unsure);
+  return xf_bounded_quotient(x, y, xf_any(), xf_any(), is_unsure);
 }
 
 //: near_root: base
@@ -3339,7 +3339,7 @@ XF_QUICK float xf_round_power(double s, double r, double p, int is_small, int *i
 }
 
 //: exp_in_double: exp power_of_two_in_double
-XF_QUICK float xf_within_exp(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_exp(float x, xf_range known, int *is_unsure) {
   unsigned int k;
   double r = xf_reduce_exp((double)xf_clamp(x, -104.0f, 104.0f, known), &k);
   return xf_round_power(xf_power_of_two(k), r, XF_EXP_SERIES(r),
@@ -3347,7 +3347,7 @@ XF_QUICK float xf_within_exp(float x, xf_range known, int *is_unsure) {
 }
 
 //: exp2_in_double: exp2 power_of_two_in_double
-XF_QUICK float xf_within_exp2(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_exp2(float x, xf_range known, int *is_unsure) {
   float inside = xf_clamp(x, -152.0f, 129.0f, known), t = inside + 0x1.8p18f;  // a multiple of 1/32
   double r = (double)(inside - (t - 0x1.8p18f));
   return xf_round_power(xf_power_of_two(__float_as_uint(t)), r, XF_EXP2_SERIES(r),
@@ -3355,13 +3355,13 @@ XF_QUICK float xf_within_exp2(float x, xf_range known, int *is_unsure) {
 }
 
 //: expm1_in_double: expm1 exp_double
-XF_QUICK float xf_within_expm1(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_expm1(float x, xf_range known, int *is_unsure) {
   double y = xf_expm1_double((double)xf_clamp(x, -40.0f, 104.0f, known));
   return xf_with_sign(xf_round(y, XF_DOUBLE_BOUND(0x1p-45), is_unsure), x, known);
 }
 
 //: tanh_in_double: tanh exp_double quotient_of_doubles
-XF_QUICK float xf_within_tanh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_tanh(float x, xf_range known, int *is_unsure) {
   double e = xf_expm1_double((double)(2.0f * xf_clamp(fabsf(x), 0.0f, 9.1f, xf_size_of(known))));
   return xf_with_sign(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-45), is_unsure), x, known);
 }
@@ -3399,13 +3399,13 @@ XF_QUICK double xf_hyperbolic(double x, int is_sine) {
 }
 
 //: sinh_in_double: sinh hyperbolic_double
-XF_QUICK float xf_within_sinh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_sinh(float x, xf_range known, int *is_unsure) {
   double y = xf_hyperbolic((double)xf_clamp(x, -104.0f, 104.0f, known), 1);
   return xf_with_sign(xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure), x, known);
 }
 
 //: cosh_in_double: cosh hyperbolic_double
-XF_QUICK float xf_within_cosh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_cosh(float x, xf_range known, int *is_unsure) {
   double y = xf_hyperbolic((double)xf_clamp(fabsf(x), 0.0f, 104.0f, xf_size_of(known)), 0);
   return xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure);
 }
@@ -3470,17 +3470,17 @@ XF_QUICK float xf_round_log(float x, float pole, double y, xf_range known, int *
 }
 
 //: log_in_double: log log_double
-XF_QUICK float xf_within_log(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_log(float x, xf_range known, int *is_unsure) {
   return xf_round_log(x, 0.0f, xf_log_double((double)x), known, is_unsure);
 }
 
 //: log2_in_double: log2 log_double
-XF_QUICK float xf_within_log2(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_log2(float x, xf_range known, int *is_unsure) {
   return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, known, is_unsure);
 }
 
 //: log10_in_double: log10 log_double
-XF_QUICK float xf_within_log10(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_log10(float x, xf_range known, int *is_unsure) {
   return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, known, is_unsure);
 }
 
@@ -3492,12 +3492,12 @@ XF_QUICK double xf_log1p_double(double x) {
 }
 
 //: log1p_in_double: log1p log1p_double
-XF_QUICK float xf_within_log1p(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_log1p(float x, xf_range known, int *is_unsure) {
   return xf_with_sign(xf_round_log(x, -1.0f, xf_log1p_double((double)x), known, is_unsure), x, known);
 }
 
 //: arctanh_in_double: arctanh log1p_double quotient_of_doubles
-XF_QUICK float xf_within_arctanh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arctanh(float x, xf_range known, int *is_unsure) {
   float size = fabsf(x);
   double twice = (double)(size + size), y = xf_log1p_double(xf_quotient_of_doubles(twice, __fma_rn(-0.5, twice, 1.0)));
   float r = 0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-46), is_unsure), outside = size == 1.0f ? XF_INFINITY : XF_NAN;
@@ -3506,7 +3506,7 @@ XF_QUICK float xf_within_arctanh(float x, xf_range known, int *is_unsure) {
 
 //: arcsinh_in_double: arcsinh log1p_double rough
 // By log(1 + (x + q)), q = sqrt(1 + x^2) - 1: Newton's step for q^2 + 2 q = x^2, from what floats give
-XF_QUICK float xf_within_arcsinh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arcsinh(float x, xf_range known, int *is_unsure) {
   float size = fabsf(x), near = size * size, r = xf_rough_root_f32(1.0f + near);
   double v = (double)size, u = v * v, q = (double)(near * r * xf_rough_reciprocal_f32(1.0f + r));
   if (xf_size_of(known).high >= 0x1p60f) *is_unsure |= size >= 0x1p60f;
@@ -3515,7 +3515,7 @@ XF_QUICK float xf_within_arcsinh(float x, xf_range known, int *is_unsure) {
 }
 
 //: arccosh_in_double: arccosh log_double root_of_double
-XF_QUICK float xf_within_arccosh(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arccosh(float x, xf_range known, int *is_unsure) {
   double v = (double)x, u = xf_log_double(v + xf_root_of_double(__fma_rn(v, v, -1.0)));
   float r = xf_round(u, XF_DOUBLE_BOUND(0x1.4p-43), is_unsure);
   *is_unsure |= (known.low <= 1.0f && x == 1.0f) || (known.high >= XF_INFINITY && x == XF_INFINITY);
@@ -3580,7 +3580,7 @@ XF_QUICK float xf_half_turn(float x, double w, double n, xf_range known, int *is
 }
 
 //: sin_in_double: sin half_turn_double
-XF_QUICK float xf_within_sin(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_sin(float x, xf_range known, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, XF_WHOLE_OF_DOUBLE);
   unsigned int sign = (unsigned int)__double2loint(t) << 31 ^ (__float_as_uint(x) & 0x80000000u);
   return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, known, is_unsure)) ^ sign);
@@ -3588,14 +3588,14 @@ XF_QUICK float xf_within_sin(float x, xf_range known, int *is_unsure) {
 
 //: cos_in_double: cos half_turn_double
 // The sine of what is left of an odd number of right angles: -1 times it for an even n, whose n + 1/2 they are twice
-XF_QUICK float xf_within_cos(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_cos(float x, xf_range known, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, -0.5) + XF_WHOLE_OF_DOUBLE;
   unsigned int sign = ((unsigned int)__double2loint(t) + 1u) << 31;
   return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, known, is_unsure)) ^ sign);
 }
 
 //: tan_in_double: tan angle_double quotient_of_doubles
-XF_QUICK float xf_within_tan(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_tan(float x, xf_range known, int *is_unsure) {
   xf_turned t = xf_turn((double)fabsf(x));
   float y = xf_round(xf_quotient_of_doubles(t.sine, t.cosine), XF_DOUBLE_BOUND(0x1.4p-45), is_unsure);
   if (xf_size_of(known).high >= 0x1p22f) *is_unsure |= fabsf(x) >= 0x1p22f;
@@ -3661,7 +3661,7 @@ XF_QUICK double xf_angle_double(double y, double x, float near) {
 }
 
 //: arctan_in_double: arctan arctan_double
-XF_QUICK float xf_within_arctan(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arctan(float x, xf_range known, int *is_unsure) {
   float size = xf_clamp(fabsf(x), 0.0f, 0x1p60f, xf_size_of(known));  // whose angle is rounded as those of larger ones
   float y = xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-47), is_unsure);
   return xf_with_sign(y, x, known);
@@ -3693,7 +3693,7 @@ XF_QUICK double xf_arcsine_double(float size, int is_large) {
 }
 
 //: arcsin_in_double: arcsin arcsine_double
-XF_QUICK float xf_within_arcsin(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arcsin(float x, xf_range known, int *is_unsure) {
   int is_large = xf_size_of(known).high > 0.5f && fabsf(x) > 0.5f;
   double y = xf_arcsine_double(fabsf(x), is_large), rest = __fma_rn(-2.0, y, XF_HALF_PI_OF_DOUBLE);
   return xf_with_sign(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1.4p-41), is_unsure), x, known);
@@ -3701,7 +3701,7 @@ XF_QUICK float xf_within_arcsin(float x, xf_range known, int *is_unsure) {
 
 //: arccos_in_double: arccos arcsine_double
 // 0, pi / 2 or pi, and twice the arcsine or the negative one, with the sign of x; 0 with the low word of pi is 0 as well.
-XF_QUICK float xf_within_arccos(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_arccos(float x, xf_range known, int *is_unsure) {
   int is_large = xf_size_of(known).high > 0.5f && fabsf(x) > 0.5f, is_negative = known.low < 0.0f && x < 0.0f;
   double y = xf_arcsine_double(fabsf(x), is_large);
   unsigned int sign = known.low >= 0.0f ? 0u : __float_as_uint(x) & 0x80000000u, times = (is_large ? 0x40000000u : 0xbff00000u) ^ sign;
@@ -3746,7 +3746,7 @@ XF_TABLE double2 xf_erf_double_table[64] = {
 // erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of
 // 1/16; the series in a = c d and u = d^2, with its small terms in float. A finer table is slower: lookups of a warp take as
 // long as the lines of 128 bytes that they touch. For c = 0 the conversion gives 2^-127.
-XF_QUICK float xf_within_erf(float x, xf_range known, int *is_unsure) {
+XF_QUICK float xf_bounded_erf(float x, xf_range known, int *is_unsure) {
   float size = xf_clamp(fabsf(x), 0.0f, 0x1.f8p1f, xf_size_of(known)), t = size + 0x1.8p19f, c = t - 0x1.8p19f, d = size - c;
   float a = c * d, u = d * d, square = a * a, p, q;
   double2 f = xf_erf_double_table[__float_as_uint(t) & 63u];

@@ -262,7 +262,7 @@ def join_steps(name: str, given: str, args: str, kind: str = "float", way: str =
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
     The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
-    section defines it, as ``xf_within_NAME`` of an operand that lies within known limits; else it is the quick step,
+    section defines it, as ``xf_bounded_NAME`` of an operand that lies within known limits; else it is the quick step,
     and knows NaN.
 
     Args:
@@ -275,9 +275,9 @@ def join_steps(name: str, given: str, args: str, kind: str = "float", way: str =
     knows_nan = way == "double" and name not in IN_PAIRS
     first = "" if knows_nan else _know_nan(name, given, args, kind)
     if knows_nan and name not in BINARY:
-        first = _as_same("first", name, given, f"within_{name}({args}, xf_any(), is_unsure)", kind)
+        first = _as_same("first", name, given, f"bounded_{name}({args}, xf_any(), is_unsure)", kind)
     elif name in WITHIN:
-        first += _as_same("within", name, f"{given}, xf_range known", f"first_{name}({args}, is_unsure)", kind)
+        first += _as_same("bounded", name, f"{given}, xf_range known", f"first_{name}({args}, is_unsure)", kind)
     return f"""\
 {first}XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;

@@ -31,6 +31,7 @@ from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import (
     BOOL,
+    COMPARISONS,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -298,7 +299,21 @@ def steps_name(node: Node) -> str:
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
+def _may_be_a_size(node: Node) -> bool:
+    """Whether a compiler may see that it is the size of an integer of a register's width: ``x < 0 ? -x : x``."""
+    if node.dtype.kind != "i" or node.dtype.itemsize < 4:
+        return False
+    return node.op == "abs" or (node.op == "select" and node.args[0].op in COMPARISONS)
+
+
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
+    if node.op == "abs" and _may_be_a_size(node):
+        wide = "unsigned long long" if node.dtype.itemsize == 8 else "unsigned int"
+        return f"({c_type(node.dtype)})({args[0]} < 0 ? 0u - ({wide})xf_hidden({args[0]}) : ({wide}){args[0]})"
+    if node.op == "select" and _may_be_a_size(node):
+        return f"{args[0]} ? xf_hidden({args[1]}) : {args[2]}"
+    if node.op in ("abs", "select"):
+        return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
@@ -322,10 +337,10 @@ def _quick_call(
     if node.op in ("call", "lookup"):
         if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
             return _call(node, args, math, step="xf_first", more=(flag,))
-        return _call(node, args, math, step="xf_within", more=(*limits, flag))
+        return _call(node, args, math, step="xf_bounded", more=(*limits, flag))
     name = quick_operation(node)
     if name == "quotient":
-        return f"xf_within_{name}({', '.join([*args, *limits, flag])})"
+        return f"xf_bounded_{name}({', '.join([*args, *limits, flag])})"
     if name == "reciprocal_f64":
         args = args[1:]
     return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
@@ -353,10 +368,11 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup"}),
+    calls=frozenset({"call", "lookup", "abs", "select"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
+_PLAIN = replace(CUDA, calls=frozenset())
 QUICK = replace(CUDA, call=_quick_call, calls=CUDA.calls | {op for op, _ in _QUICK_OPERATIONS})
 
 
@@ -649,6 +665,13 @@ template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) 
 }
 """
 
+_HIDDEN = """\
+// CUDA 13's assembler takes the size of an integer, ``x < 0 ? -x : x``, for no negative number, and leaves out the sign
+// of what is computed of that of the least one, as of its remainder: so no compiler may see that it is one.
+__device__ __forceinline__ int xf_hidden(int x) { asm("mov.b32 %0, %0;" : "+r"(x)); return x; }
+__device__ __forceinline__ long long xf_hidden(long long x) { asm("mov.b64 %0, %0;" : "+l"(x)); return x; }
+"""
+
 _INTEGER = """\
 template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
   if (y == 0) return 0;
@@ -696,6 +719,8 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
+    if any(_may_be_a_size(node) for node in nodes):
+        parts.append(_HIDDEN)
     if any(_needs_integer(node) for node in nodes):
         parts += [_NARROW, _INTEGER]
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
