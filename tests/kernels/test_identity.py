@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels import ElementwiseKernel, elementwise
+from xferlib.kernels import ElementwiseKernel, cuda_source, elementwise
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.functions import TABLE, numpy_loop
 from xferlib.kernels.ir import Builder, Param, Store
 from xferlib.kernels.python_frontend import NAMESPACE
 
 REAL = ("bool", *INTEGERS, *FLOATS)
+needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
 
 
 def _kernel(function):
@@ -96,6 +97,43 @@ def test_every_conversion(source, target):
     for dtype in DTYPES:
         kernel = _cast(dtype)
         assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {dtype}"
+
+
+SIZES = {
+    "remainder": lambda x, y: abs(x) % y, "quotient": lambda x, y: abs(x) // y, "fmod": lambda x, y: np.fmod(abs(x), y),
+    "comparison": lambda x, y: abs(x) < 0, "shift": lambda x, y: abs(x) >> 3, "wide": lambda x, y: abs(x).astype("i8") + y,
+    "float64": lambda x, y: y % abs(x).astype("f8"), "select": lambda x, y: np.where(x < 0, -x, x) % y,
+    "product": lambda x, y: np.where(x >= 0, x, x * -1) // y, "maximum": lambda x, y: np.maximum(x, -x) % y,
+}  # fmt: skip
+"""What is computed of the size of an integer, which a compiler must not take for positive: the least one has none."""
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_of_the_least_integers(name, dtype, target):
+    info = np.iinfo(dtype)
+    x, y = np.meshgrid(np.array([info.min, info.min + 1, -5, 0, 5, info.max], dtype), np.array([7, -7, 3, 1, -2], dtype))
+    x, y = x.ravel().copy(), y.ravel().copy()
+    kernel = elementwise(SIZES[name], name=name)
+    assert same_bits(target.get(kernel(target.put(x), target.put(y))), kernel(x, y))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_no_compiler_sees_the_size_of_an_integer(dtype):
+    """CUDA 13.0's assembler takes it for no negative number; the emulator runs what comes before that assembler."""
+    from xferlib.backends.cuda.compiler import compile_source
+
+    for name, function in SIZES.items():
+        program = elementwise(function).definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
+        lines, _ = cuda_source.body(program, {0: "x", 1: "y"})
+        kind = cuda_source.c_type(np.dtype(dtype))
+        source = cuda_source.prelude([program]) + (
+            f'extern "C" __global__ void use(const {kind}* a, const {kind}* b, double* out) {{\n'
+            f"const {kind} x = a[0], y = b[0];\n{chr(10).join(lines)}\nout[0] = (double)v{len(lines) - 1};\n}}\n"
+        )
+        options = cuda_source.OPTIONS
+        assert "abs.s" not in compile_source(source, arch="compute_90", options=options, names=()).cubin.decode(), name
 
 
 def _cast(dtype):

@@ -183,7 +183,7 @@ _MOST_RESIDENT = 2048
 """Threads that a multiprocessor runs at once."""
 SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
-TURNS, RESIDENT = 8, 4
+TURNS, RESIDENT, LONG_THREADS = 8, 4, 256
 """The vectors of a thread of a large call with own functions, one after the other, and the blocks that a multiprocessor
 runs at once: with many registers a compiler computes several elements together."""
 PARTS, RESIDENT_OF_ONE = 2, 8
@@ -416,7 +416,7 @@ class CudaPlan:
         geometry, blocks = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        self._prepare(backend, device, (kernel, blocks, threads), self._block)
+        self._prepare(backend, device, (kernel, blocks, kind.threads), self._block)
 
     def _prepare(
         self, backend: Any, device: Device, launch: tuple[Any, int, int], block: ParameterBlock, shared_nbytes: int = 0
@@ -664,7 +664,8 @@ def _long_kind(program: Program, kind: CallKind) -> CallKind:
     if any(node.dtype == FLOAT64 for node in steps):
         return replace(kind, turns=TURNS) if len(steps) > 1 or _reads_wide_rows(program) else twice
     if len(steps) > 1:
-        return replace(kind, turns=TURNS, resident=RESIDENT)
+        threads = LONG_THREADS if kind.threads == THREADS else kind.threads
+        return replace(kind, turns=TURNS, resident=RESIDENT, threads=threads)
     resident = cuda_functions.IN_TURNS.get(str(steps[0].attr)) if steps[0].dtype == FLOAT32 else None
     if resident is not None:
         return replace(twice, turns=TURNS // PARTS, resident=resident)
