@@ -303,7 +303,10 @@ def _may_be_a_size(node: Node) -> bool:
     """Whether a compiler may see that it is the size of an integer of a register's width: ``x < 0 ? -x : x``."""
     if node.dtype.kind != "i" or node.dtype.itemsize < 4:
         return False
-    return node.op == "abs" or (node.op == "select" and node.args[0].op in COMPARISONS)
+    if node.op != "select" or node.args[0].op not in COMPARISONS:
+        return node.op == "abs"
+    compared = node.args[0].args
+    return any(each.op == "const" for each in compared) and any(each in node.args[1:] for each in compared)
 
 
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
