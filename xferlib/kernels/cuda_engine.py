@@ -186,10 +186,8 @@ SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 TURNS, RESIDENT = 8, 4
 """The vectors of a thread of a large call with own functions, one after the other, and the blocks that a multiprocessor
 runs at once: with many registers a compiler computes several elements together."""
-PARTS = 2
-"""Of a call with one such function, which waits for memory, the accesses of a thread at once."""
-LONG_THREADS = 256
-"""Of a block of such a call."""
+PARTS, RESIDENT_OF_ONE = 2, 8
+"""Of a call with one such function, which waits for memory, the accesses of a thread at once, and these blocks."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 LEAST_LOOKED_UP = 1 << 24
@@ -418,7 +416,7 @@ class CudaPlan:
         geometry, blocks = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        self._prepare(backend, device, (kernel, blocks, kind.threads), self._block)
+        self._prepare(backend, device, (kernel, blocks, threads), self._block)
 
     def _prepare(
         self, backend: Any, device: Device, launch: tuple[Any, int, int], block: ParameterBlock, shared_nbytes: int = 0
@@ -666,18 +664,11 @@ def _long_kind(program: Program, kind: CallKind) -> CallKind:
     if any(node.dtype == FLOAT64 for node in steps):
         return replace(kind, turns=TURNS) if len(steps) > 1 or _reads_wide_rows(program) else twice
     if len(steps) > 1:
-        return _in_small_blocks(replace(kind, turns=TURNS, resident=RESIDENT))
+        return replace(kind, turns=TURNS, resident=RESIDENT)
     resident = cuda_functions.IN_TURNS.get(str(steps[0].attr)) if steps[0].dtype == FLOAT32 else None
     if resident is not None:
-        return _in_small_blocks(replace(twice, turns=TURNS // PARTS, resident=resident))
-    return _in_small_blocks(replace(twice, resident=_MOST_RESIDENT // THREADS))
-
-
-def _in_small_blocks(kind: CallKind) -> CallKind:
-    """The kind with as many threads in smaller blocks, unless its caller chose their number: see `LONG_THREADS`."""
-    if kind.threads != THREADS:
-        return kind
-    return replace(kind, threads=LONG_THREADS, resident=kind.resident * THREADS // LONG_THREADS)
+        return replace(twice, turns=TURNS // PARTS, resident=resident)
+    return replace(twice, resident=RESIDENT_OF_ONE)
 
 
 def _reads_wide_rows(program: Program) -> bool:

@@ -36,6 +36,7 @@ from xferlib.kernels.ir import (
     FLOAT32,
     FLOAT64,
     LEAVES,
+    UINT32,
     UINT64,
     Column,
     DType,
@@ -309,13 +310,23 @@ def _may_be_a_size(node: Node) -> bool:
     return any(each.op == "const" for each in compared) and any(each in node.args[1:] for each in compared)
 
 
+def _may_be_extended(node: Node) -> bool:
+    """Whether it is a float of a uint32 that an assembler may see to be a shorter signed integer before."""
+    if node.op != "cast" or node.dtype not in (FLOAT16, FLOAT32, FLOAT64):
+        return False
+    return node.args[0].dtype == UINT32 and node.args[0].op not in ("load", "const")
+
+
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
     if node.op == "abs" and _may_be_a_size(node):
         wide = "unsigned long long" if node.dtype.itemsize == 8 else "unsigned int"
         return f"({c_type(node.dtype)})({args[0]} < 0 ? 0u - ({wide})xf_hidden({args[0]}) : ({wide}){args[0]})"
     if node.op == "select" and _may_be_a_size(node):
         return f"{args[0]} ? xf_hidden({args[1]}) : {args[2]}"
-    if node.op in ("abs", "select"):
+    if _may_be_extended(node):
+        found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
+        return f"xf_half({found})" if node.dtype == FLOAT16 else found
+    if node.op in ("abs", "select", "cast"):
         return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
@@ -371,7 +382,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "abs", "select"}),
+    calls=frozenset({"call", "lookup", "abs", "select", "cast"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
@@ -675,6 +686,17 @@ __device__ __forceinline__ int xf_hidden(int x) { asm("mov.b32 %0, %0;" : "+r"(x
 __device__ __forceinline__ long long xf_hidden(long long x) { asm("mov.b64 %0, %0;" : "+l"(x)); return x; }
 """
 
+_OF_WHOLE = """\
+// CUDA 13.0's assembler makes one signed conversion of an int16 or int8 that becomes a uint32 and then a float: -1 gives
+// -1.0. So no conversion of 32 bits is in it.
+__device__ __forceinline__ double xf_double_of_whole(unsigned int x) {
+  return __dadd_rn(__hiloint2double(0x43300000, (int)x), -0x1p52);
+}
+__device__ __forceinline__ float xf_float_of_whole(unsigned int x) {
+  return __fmaf_rn((float)(unsigned short)(x >> 16), 65536.0f, (float)(unsigned short)x);
+}
+"""
+
 _INTEGER = """\
 template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
   if (y == 0) return 0;
@@ -724,6 +746,8 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_CHOICE)
     if any(_may_be_a_size(node) for node in nodes):
         parts.append(_HIDDEN)
+    if any(_may_be_extended(node) for node in nodes):
+        parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
         parts += [_NARROW, _INTEGER]
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
