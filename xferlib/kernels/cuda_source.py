@@ -687,8 +687,8 @@ __device__ __forceinline__ long long xf_hidden(long long x) { asm("mov.b64 %0, %
 """
 
 _OF_WHOLE = """\
-// CUDA 13.0's assembler makes one signed conversion of an int16 or int8 that becomes a uint32 and then a float: -1 gives
-// -1.0. So no conversion of 32 bits is in it.
+// CUDA 13.0's assembler makes one signed conversion of an int16 or int8 that becomes a uint32 and then a float: -1
+// gives -1.0. So no conversion of 32 bits is in it.
 __device__ __forceinline__ double xf_double_of_whole(unsigned int x) {
   return __dadd_rn(__hiloint2double(0x43300000, (int)x), -0x1p52);
 }
