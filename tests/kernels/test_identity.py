@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels import ElementwiseKernel, cuda_source, elementwise
+from xferlib.kernels import ElementwiseKernel, elementwise
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.functions import TABLE, numpy_loop
 from xferlib.kernels.ir import Builder, Param, Store
 from xferlib.kernels.python_frontend import NAMESPACE
 
 REAL = ("bool", *INTEGERS, *FLOATS)
-needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
 
 
 def _kernel(function):
@@ -132,24 +131,6 @@ def test_sizes_of_the_least_integers(name, dtype, target):
     x, y = x.ravel().copy(), y.ravel().copy()
     kernel = elementwise(SIZES[name], name=name)
     assert same_bits(target.get(kernel(target.put(x), target.put(y))), kernel(x, y))
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_no_compiler_sees_the_size_of_an_integer(dtype):
-    """CUDA 13.0's assembler takes it for no negative number; the emulator runs what comes before that assembler."""
-    from xferlib.backends.cuda.compiler import compile_source
-
-    for name, function in SIZES.items():
-        program = elementwise(function).definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
-        lines, _ = cuda_source.body(program, {0: "x", 1: "y"})
-        kind = cuda_source.c_type(np.dtype(dtype))
-        source = cuda_source.prelude([program]) + (
-            f'extern "C" __global__ void use(const {kind}* a, const {kind}* b, double* out) {{\n'
-            f"const {kind} x = a[0], y = b[0];\n{chr(10).join(lines)}\nout[0] = (double)v{len(lines) - 1};\n}}\n"
-        )
-        options = cuda_source.OPTIONS
-        assert "abs.s" not in compile_source(source, arch="compute_90", options=options, names=()).cubin.decode(), name
 
 
 def _cast(dtype):

@@ -31,7 +31,6 @@ from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import (
     BOOL,
-    COMPARISONS,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -300,16 +299,6 @@ def steps_name(node: Node) -> str:
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
-def _may_be_a_size(node: Node) -> bool:
-    """Whether a compiler may see that it is the size of an integer of a register's width: ``x < 0 ? -x : x``."""
-    if node.dtype.kind != "i" or node.dtype.itemsize < 4:
-        return False
-    if node.op != "select" or node.args[0].op not in COMPARISONS:
-        return node.op == "abs"
-    compared = node.args[0].args
-    return any(each.op == "const" for each in compared) and any(each in node.args[1:] for each in compared)
-
-
 def _may_be_extended(node: Node) -> bool:
     """Whether it is a float of a uint32 that an assembler may see to be a shorter signed integer before."""
     if node.op != "cast" or node.dtype not in (FLOAT16, FLOAT32, FLOAT64):
@@ -318,15 +307,10 @@ def _may_be_extended(node: Node) -> bool:
 
 
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
-    if node.op == "abs" and _may_be_a_size(node):
-        wide = "unsigned long long" if node.dtype.itemsize == 8 else "unsigned int"
-        return f"({c_type(node.dtype)})({args[0]} < 0 ? 0u - ({wide})xf_hidden({args[0]}) : ({wide}){args[0]})"
-    if node.op == "select" and _may_be_a_size(node):
-        return f"{args[0]} ? xf_hidden({args[1]}) : {args[2]}"
     if _may_be_extended(node):
         found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
         return f"xf_half({found})" if node.dtype == FLOAT16 else found
-    if node.op in ("abs", "select", "cast"):
+    if node.op == "cast":
         return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
@@ -382,7 +366,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "abs", "select", "cast"}),
+    calls=frozenset({"call", "lookup", "cast"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
@@ -679,13 +663,6 @@ template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) 
 }
 """
 
-_HIDDEN = """\
-// CUDA 13's assembler takes the size of an integer, ``x < 0 ? -x : x``, for no negative number, and leaves out the sign
-// of what is computed of that of the least one, as of its remainder: so no compiler may see that it is one.
-__device__ __forceinline__ int xf_hidden(int x) { asm("mov.b32 %0, %0;" : "+r"(x)); return x; }
-__device__ __forceinline__ long long xf_hidden(long long x) { asm("mov.b64 %0, %0;" : "+l"(x)); return x; }
-"""
-
 _OF_WHOLE = """\
 // CUDA 13.0's assembler makes one signed conversion of an int16 or int8 that becomes a uint32 and then a float: -1
 // gives -1.0. So no conversion of 32 bits is in it.
@@ -744,8 +721,6 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
-    if any(_may_be_a_size(node) for node in nodes):
-        parts.append(_HIDDEN)
     if any(_may_be_extended(node) for node in nodes):
         parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
