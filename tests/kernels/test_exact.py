@@ -1,12 +1,17 @@
 """The NumPy engine against exact arithmetic: an independent definition of every core operation."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy import maximum, where
 
+from tests.kernels import targets
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits, specials
+from xferlib.kernels import elementwise
+from xferlib.kernels.cuda_source import OPTIONS, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir import Builder, Param, Store
 from xferlib.kernels.numpy_engine import NumpyPlan
 
@@ -173,3 +178,42 @@ def test_the_oracle_can_fail():
     assert nearest(Fraction(1, 2**150), one) == 0
     assert nearest(Fraction(3, 2**150), one) == np.float32(2**-148)
     assert nearest(Fraction(2) ** 128, one) == np.inf
+
+
+SIZES = {
+    "abs": lambda x: abs(x),
+    "where": lambda x: where(x < 0, -x, x),
+    "difference": lambda x: where(x >= 0, x, 0 - x),
+    "product": lambda x: where(x > -1, x, x * -1),
+    "maximum": lambda x: maximum(x, -x),
+}
+"""The absolute value, in ways that a compiler recognises; of the least integer it is itself."""
+
+
+@pytest.mark.parametrize("way", SIZES)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_quotients_of_the_least_integer_are_negative(engine, dtype, way):
+    size, least = SIZES[way], int(np.iinfo(dtype).min)
+    x = np.array([least, least, least, least + 1, -6, 7, 100], dtype)
+    y = np.array([7, -7, 100, 7, 4, -4, least], dtype)
+    kernel = elementwise(lambda x, y: (size(x) // y, size(x) % y, size(x) < 0, y // size(x), y % size(x)))
+    found = [engine.get(each) for each in kernel(engine.put(x), engine.put(y))]
+    sizes = [wrap(abs(int(each)), np.dtype(dtype)) for each in x]
+    for (a, b), *results in zip(zip(sizes, y.tolist(), strict=True), *(each.tolist() for each in found), strict=True):
+        assert results == [a // b, a % b, a < 0, b // a, b % a]
+
+
+@pytest.mark.parametrize("way", SIZES)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_no_absolute_value_for_the_assembler_of_cuda(dtype, way):
+    from xferlib.backends.cuda.compiler import compile_source
+
+    targets.need_nvrtc()
+    one = np.ones(1, dtype)
+    program = elementwise(lambda x, y: SIZES[way](x) % y).definition.specialize((one.dtype, one.dtype), frozenset())
+    access = OperandAccess("unit", True, one.itemsize)
+    kind = CallKind(rank=1, width=1, is_wide=False, accesses=(access,) * 3, tile=None, raw_ranks=(), raw_words=())
+    text = elementwise_source(program.program, kind)
+    ptx = compile_source(text, arch="compute_90", options=OPTIONS, names=()).cubin.decode()
+    assert "rem.s" in ptx
+    assert not re.search(r"\babs\.s", ptx)

@@ -175,7 +175,23 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return f"{args[0]}.{'x' if op == 'real' else 'y'}"
     if is_float(dtype):
         return _float(op, dtype, args)
+    if negated := operand_of_negation(node):
+        return _integer("neg", dtype, [args[0 if node.args[0] is negated else 1]], dialect)
     return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args, dialect)
+
+
+def operand_of_negation(node: Node) -> Node | None:
+    """The operand that an integer's negation, difference from 0 or product with -1 has; of other nodes None."""
+    if node.dtype.kind not in "iu" or node.op not in ("neg", "sub", "mul"):
+        return None
+    first, second = node.args[0], node.args[-1]
+    if node.op == "neg":
+        return first
+    if node.op == "sub":
+        return second if first.op == "const" and first.attr == 0 else None
+    whole = (1 << 8 * node.dtype.itemsize) - 1
+    pairs = ((first, second), (second, first))
+    return next((x for x, y in pairs if y.op == "const" and int(y.attr) & whole == whole), None)
 
 
 def _lookup(column: Column, row: str) -> str:
@@ -218,11 +234,8 @@ def _integer(op: str, dtype: DType, args: list[str], dialect: Dialect) -> str:
     wide = "unsigned long long" if dtype.itemsize == 8 else "unsigned int"
     if op in _WRAPPING:
         return f"({ctype})(({wide}){args[0]} {_WRAPPING[op]} ({wide}){args[1]})"
-    if op == "neg":
-        return _narrow(f"(0 - ({wide}){args[0]})", dtype, dialect)
-    if op == "abs":
-        size = f"({args[0]} < 0 ? 0u - ({wide}){args[0]} : ({wide}){args[0]})"
-        return args[0] if dtype.kind == "u" else _narrow(size, dtype, dialect)
+    if op == "abs" and dtype.kind == "u":
+        return args[0]
     if op in _BITS:
         return f"({ctype})({args[0]} {_BITS[op]} {args[1]})"
     if op == "not":
@@ -230,13 +243,6 @@ def _integer(op: str, dtype: DType, args: list[str], dialect: Dialect) -> str:
     if op in ("min", "max"):
         return f"({args[0]} {'<' if op == 'min' else '>'} {args[1]} ? {args[0]} : {args[1]})"
     return f"{dialect.typed(f'xf_{op}', dtype)}({', '.join(args)})"
-
-
-def _narrow(text: str, dtype: DType, dialect: Dialect) -> str:
-    """The low bits: CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768."""
-    if dtype.kind == "i" and dtype.itemsize < 4:
-        return f"{dialect.typed('xf_narrow', dtype)}({text})"
-    return f"({c_type(dtype)}){text}"
 
 
 def _cast(text: str, source: DType, target: DType, dialect: Dialect) -> str:
@@ -657,9 +663,24 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 }
 """
 
-_NARROW = """\
+# CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768: narrow integers are cut from 32 bits.
+# That of CUDA 13.0 takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
+# the wrong sign. The compiler writes it for every choice between x and -x that it recognises: so it does not see the
+# negation, and the absolute value is the larger of both.
+_NEGATION = """\
 template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
   int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
+}
+template <typename T> __device__ __forceinline__ T xf_neg(T x) {
+  if (sizeof(T) < 4) return xf_narrow<T>(0u - (unsigned int)x);
+  T result;
+  if (sizeof(T) == 4) { int y; asm("neg.s32 %0, %1;" : "=r"(y) : "r"((int)x)); result = (T)y; }
+  else { long long y; asm("neg.s64 %0, %1;" : "=l"(y) : "l"((long long)x)); result = (T)y; }
+  return result;
+}
+template <typename T> __device__ __forceinline__ T xf_abs(T x) {
+  T y = xf_neg<T>(x);
+  return x < y ? y : x;
 }
 """
 
@@ -677,8 +698,7 @@ __device__ __forceinline__ float xf_float_of_whole(unsigned int x) {
 _INTEGER = """\
 template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
   if (y == 0) return 0;
-  if ((T)-1 < (T)0 && y == (T)-1)
-    return sizeof(T) < 4 ? xf_narrow<T>(0u - (unsigned int)x) : (T)(0 - (unsigned long long)x);
+  if ((T)-1 < (T)0 && y == (T)-1) return xf_neg<T>(x);
   return x / y;
 }
 template <typename T> __device__ __forceinline__ T xf_imod(T x, T y) {
@@ -724,9 +744,9 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
     if any(_may_be_extended(node) for node in nodes):
         parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
-        parts += [_NARROW, _INTEGER]
-    elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
-        parts.append(_NARROW)
+        parts += [_NEGATION, _INTEGER]
+    elif any(operand_of_negation(node) or (node.op == "abs" and node.dtype.kind == "i") for node in nodes):
+        parts.append(_NEGATION)
     if own or any(node.op == "call" for node in nodes):
         taken = {quick_operation(node) for program in in_steps for node in program.nodes}
         steps = sorted(name for name in taken if name.endswith("_f64"))

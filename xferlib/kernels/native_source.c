@@ -237,7 +237,8 @@ XF_CHOICE(double, _d, xf_max, >, &, __double_as_longlong, __longlong_as_double)
 #define xf_min(x, y) _Generic((x), double: xf_min_d, default: xf_min_f)(x, y)
 #define xf_max(x, y) _Generic((x), double: xf_max_d, default: xf_max_f)(x, y)
 //: integer
-#define xf_narrow_NAME(bits) ((T)(bits))
+#define xf_neg_NAME(x) ((T)(0 - (U)(x)))
+#define xf_abs_NAME(x) ((T)((x) < 0 ? 0 - (U)(x) : (U)(x)))
 static inline T xf_idiv_NAME(T x, T y) {
   if (XF_CONSTANT(y) && y > 1 && BITS == 8) /* by a multiplication of 16 bits: the factor is too large by less than 1 / 2^16 */
     return (T)((int)((P)x * (P)(65536 / y + 1)) >> 16) + (T)(x < 0);

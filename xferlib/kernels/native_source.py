@@ -31,6 +31,7 @@ from xferlib.kernels.cuda_source import (
     constant,
     expression,
     function_statements,
+    operand_of_negation,
     own_functions,
     storage_type,
     table_text,
@@ -1247,7 +1248,7 @@ def _integer_functions(dtype: DType) -> str:
     return text
 
 
-_TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
+_TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "abs"})
 
 
 def list_functions(program: Program) -> tuple[FunctionCall, ...]:
@@ -1279,6 +1280,7 @@ def list_parts(program: Program) -> list[str]:
     typed = {
         node.dtype.name: node.dtype
         for node in nodes
-        if node.dtype.kind in "iu" and (node.op in _TYPED or (node.op == "cast" and is_float(node.args[0].dtype)))
+        if node.dtype.kind in "iu"
+        and (node.op in _TYPED or operand_of_negation(node) or (node.op == "cast" and is_float(node.args[0].dtype)))
     }
     return [*parts, *(_integer_functions(dtype) for _, dtype in sorted(typed.items()))]
