@@ -113,11 +113,17 @@ def test_every_conversion(source, target):
 
 
 SIZES = {
-    "remainder": lambda x, y: abs(x) % y, "quotient": lambda x, y: abs(x) // y, "fmod": lambda x, y: np.fmod(abs(x), y),
-    "comparison": lambda x, y: abs(x) < 0, "shift": lambda x, y: abs(x) >> 3,
-    "wide": lambda x, y: abs(x).astype("i8") + y, "float64": lambda x, y: y % abs(x).astype("f8"), "select": lambda x, y: np.where(x < 0, -x, x) % y,
-    "product": lambda x, y: np.where(x >= 0, x, x * -1) // y, "maximum": lambda x, y: np.maximum(x, -x) % y,
-}  # fmt: skip
+    "remainder": lambda x, y: abs(x) % y,
+    "quotient": lambda x, y: abs(x) // y,
+    "fmod": lambda x, y: np.fmod(abs(x), y),
+    "comparison": lambda x, y: abs(x) < 0,
+    "shift": lambda x, y: abs(x) >> 3,
+    "wide": lambda x, y: abs(x).astype("i8") + y,
+    "float64": lambda x, y: y % abs(x).astype("f8"),
+    "select": lambda x, y: np.where(x < 0, -x, x) % y,
+    "product": lambda x, y: np.where(x >= 0, x, x * -1) // y,
+    "maximum": lambda x, y: np.maximum(x, -x) % y,
+}
 """Functions of the size of an integer, which a compiler must not take for positive: the least one has none."""
 
 
