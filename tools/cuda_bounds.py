@@ -42,7 +42,7 @@ double measure_{name}(const float *x, long long count, float *where) {{
   for (long long k = 0; k < count; ++k) {{
     int is_unsure = 0;
     long double right, error;
-    xf_first_{name}(x[k], &is_unsure);
+    xf_bounded_{name}(x[k], xf_any(), &is_unsure);
     right = {factor}L * {c_name}l((long double)x[k]);
     error = __builtin_fabsl(({size}(xf_captured) - {size}(right)) / right);
     if (is_unsure || right == 0 || __builtin_isinf(right) || !(error > most)) continue;

@@ -80,10 +80,24 @@ def test_narrow_results_widen_like_any_other(name, target):
 @pytest.mark.parametrize("source", REAL)
 def test_narrow_conversions_widen_like_any_other(source, target):
     x = np.concatenate([specials(source), random_bits(source, 5000)])
-    for narrow in ("int8", "uint8", "int16", "uint16", "int32", "float16"):
-        for wide in ("int64", "float64"):
+    for narrow in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16"):
+        for wide in ("int64", "float64", "float32", "float16"):
             kernel = _chain(narrow, wide)
             assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {narrow} to {wide}"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_short_integers_by_way_of_unsigned_ones(dtype, target):
+    """Elements that a thread reads one by one, and those that the careful step of a function takes."""
+    x = np.arange(-128, 128, dtype=dtype) * (1 if dtype == "int8" else 255)
+    kernels = [_chain(narrow, wide) for narrow in ("uint16", "uint32", "uint64") for wide in FLOATS]
+    kernels.append(elementwise(lambda x: np.cos(x.astype("uint32"))))
+    kernels.append(elementwise(lambda x: ((x.astype("int32") << 24) >> 24).astype("uint32").astype("float32")))
+    for kernel in kernels:
+        for each in (x, np.repeat(x, 2)):
+            given = target.put(each)[:: each.size // 256]
+            with np.errstate(all="ignore"):
+                assert same_bits(target.get(kernel(given)), kernel(each[:: each.size // 256])), kernel.name
 
 
 def _chain(narrow, wide):
@@ -96,6 +110,33 @@ def test_every_conversion(source, target):
     for dtype in DTYPES:
         kernel = _cast(dtype)
         assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {dtype}"
+
+
+SIZES = {
+    "remainder": lambda x, y: abs(x) % y,
+    "quotient": lambda x, y: abs(x) // y,
+    "fmod": lambda x, y: np.fmod(abs(x), y),
+    "comparison": lambda x, y: abs(x) < 0,
+    "shift": lambda x, y: abs(x) >> 3,
+    "wide": lambda x, y: abs(x).astype("i8") + y,
+    "float64": lambda x, y: y % abs(x).astype("f8"),
+    "select": lambda x, y: np.where(x < 0, -x, x) % y,
+    "product": lambda x, y: np.where(x >= 0, x, x * -1) // y,
+    "maximum": lambda x, y: np.maximum(x, -x) % y,
+}
+"""Functions of the size of an integer, which a compiler must not take for positive: the least one has none."""
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_of_the_least_integers(name, dtype, target):
+    info = np.iinfo(dtype)
+    x, y = np.meshgrid(
+        np.array([info.min, info.min + 1, -5, 0, 5, info.max], dtype), np.array([7, -7, 3, 1, -2], dtype)
+    )
+    x, y = x.ravel().copy(), y.ravel().copy()
+    kernel = elementwise(SIZES[name], name=name)
+    assert same_bits(target.get(kernel(target.put(x), target.put(y))), kernel(x, y))
 
 
 def _cast(dtype):

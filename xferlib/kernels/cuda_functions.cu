@@ -6,7 +6,8 @@
 // functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
 // result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
 // Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops, and the name is
-// ``xf_first_NAME``, since NaN sets no flag. ``xf_careful_NAME`` is right for all operands: it computes with integers of
+// ``xf_bounded_NAME``, since NaN sets no flag: it also takes between which numbers
+// the operand is known to lie. ``xf_careful_NAME`` is right for all operands: it computes with integers of
 // 64 bits. Its errors are below 2^-59, and no result of a function of one float lies that near to the middle of two
 // floats, but for exact ones and one of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and
 // confirms the bounds of the quick steps. A result of two floats may lie nearer: it is compared with the middle.
@@ -86,6 +87,10 @@ XF_QUICK float xf_signed(float size, float sign) {
 #define XF_BOUND(b) (1.0f + 0x1.03p25f * (b))
 #define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
 // What has no result, or an infinite one or 0, is common enough in some arrays that the quick steps are certain of it.
+// Between which numbers an operand lies if it is not NaN; that its sign is clear, if the lower one is 0 or more.
+typedef struct { float low, high; } xf_range;
+XF_QUICK xf_range xf_known(float low, float high) { xf_range r; r.low = low; r.high = high; return r; }
+XF_QUICK xf_range xf_any(void) { return xf_known(-XF_INFINITY, XF_INFINITY); }
 XF_QUICK float xf_or_nan(float y, int is_none) { return is_none ? XF_NAN : y; }
 XF_QUICK float xf_within(float x, float least, float most) { return fminf(fmaxf(x, least), most); }
 // The smaller and the larger number; NaN of a NaN
@@ -100,6 +105,16 @@ XF_QUICK float xf_at_least(float x, float y) {
 XF_QUICK float xf_at_most(float x, float y) { return x > y ? y : x; }
 XF_QUICK float xf_at_least(float x, float y) { return x < y ? y : x; }
 #endif
+XF_QUICK float xf_clamp(float x, float least, float most, xf_range known) {
+  if (known.high > most) x = xf_at_most(x, most);
+  return known.low < least ? xf_at_least(x, least) : x;
+}
+XF_QUICK float xf_with_sign(float size, float sign, xf_range known) {  // of a size that is not negative where the sign is clear
+  return known.low >= 0.0f ? size : xf_signed(size, sign);
+}
+XF_QUICK xf_range xf_size_of(xf_range known) {
+  return xf_known(known.low >= 0.0f ? known.low : 0.0f, fmaxf(-known.low, known.high));
+}
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -213,14 +228,22 @@ XF_QUICK float2 xf_quotient(float2 x, float2 y) {
 // x / y rounded, by the steps of a compiler's own division (P. Markstein, "Computation of elementary functions on the IBM
 // RISC System/6000 processor", IBM J. Res. Dev. 34, 1990), whose branch for unusual sizes is the flag: behind a branch in
 // the middle of an element a compiler loads all constants of the functions behind it anew.
-XF_QUICK float xf_first_quotient(float x, float y, int *is_unsure) {
+// What is left is subtracted, so that it is no positive zero beside a quotient of -0: a divisor above 0 keeps the sign of zero.
+XF_QUICK float xf_bounded_quotient(float x, float y, xf_range known_x, xf_range known_y, int *is_unsure) {
   float r = xf_normal_reciprocal(y), first, q, wide = fabsf(x), low = fabsf(y);
   r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
   first = x * r;
-  q = __fmaf_rn(__fmaf_rn(-y, first, x), r, first);
-  q = __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
-  *is_unsure |= ((wide <= 0x1p-60f) & (x != 0.0f)) | (wide >= 0x1p60f) | (low <= 0x1p-60f) | (low >= 0x1p60f);
-  return x != 0.0f ? q : first;
+  q = __fmaf_rn(__fmaf_rn(y, first, -x), -r, first);
+  q = __fmaf_rn(__fmaf_rn(y, q, -x), -r, q);
+  known_x = xf_size_of(known_x);
+  if (known_x.low <= 0x1p-60f) *is_unsure |= (wide <= 0x1p-60f) & (x != 0.0f);
+  if (known_x.high >= 0x1p60f) *is_unsure |= wide >= 0x1p60f;
+  if (known_y.low <= 0x1p-60f) *is_unsure |= low <= 0x1p-60f;
+  if (xf_size_of(known_y).high >= 0x1p60f) *is_unsure |= low >= 0x1p60f;
+  return known_y.low > 0.0f || x != 0.0f ? q : first;
+}
+XF_QUICK float xf_first_quotient(float x, float y, int *is_unsure) {
+  return xf_bounded_quotient(x, y, xf_any(), xf_any(), is_unsure);
 }
 
 //: near_root: base
@@ -3316,29 +3339,31 @@ XF_QUICK float xf_round_power(double s, double r, double p, int is_small, int *i
 }
 
 //: exp_in_double: exp power_of_two_in_double
-XF_QUICK float xf_first_exp(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_exp(float x, xf_range known, int *is_unsure) {
   unsigned int k;
-  double r = xf_reduce_exp((double)xf_at_least(xf_at_most(x, 104.0f), -104.0f), &k);
-  return xf_round_power(xf_power_of_two(k), r, XF_EXP_SERIES(r), x <= XF_LOG_OF_LEAST_NORMAL, is_unsure);
+  double r = xf_reduce_exp((double)xf_clamp(x, -104.0f, 104.0f, known), &k);
+  return xf_round_power(xf_power_of_two(k), r, XF_EXP_SERIES(r),
+                        known.low <= XF_LOG_OF_LEAST_NORMAL && x <= XF_LOG_OF_LEAST_NORMAL, is_unsure);
 }
 
 //: exp2_in_double: exp2 power_of_two_in_double
-XF_QUICK float xf_first_exp2(float x, int *is_unsure) {
-  float inside = xf_at_least(xf_at_most(x, 129.0f), -152.0f), t = inside + 0x1.8p18f;  // a multiple of 1/32
+XF_QUICK float xf_bounded_exp2(float x, xf_range known, int *is_unsure) {
+  float inside = xf_clamp(x, -152.0f, 129.0f, known), t = inside + 0x1.8p18f;  // a multiple of 1/32
   double r = (double)(inside - (t - 0x1.8p18f));
-  return xf_round_power(xf_power_of_two(__float_as_uint(t)), r, XF_EXP2_SERIES(r), x < -126.0f, is_unsure);
+  return xf_round_power(xf_power_of_two(__float_as_uint(t)), r, XF_EXP2_SERIES(r),
+                        known.low < -126.0f && x < -126.0f, is_unsure);
 }
 
 //: expm1_in_double: expm1 exp_double
-XF_QUICK float xf_first_expm1(float x, int *is_unsure) {
-  double y = xf_expm1_double((double)xf_at_least(xf_at_most(x, 104.0f), -40.0f));
-  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-45), is_unsure), x);
+XF_QUICK float xf_bounded_expm1(float x, xf_range known, int *is_unsure) {
+  double y = xf_expm1_double((double)xf_clamp(x, -40.0f, 104.0f, known));
+  return xf_with_sign(xf_round(y, XF_DOUBLE_BOUND(0x1p-45), is_unsure), x, known);
 }
 
 //: tanh_in_double: tanh exp_double quotient_of_doubles
-XF_QUICK float xf_first_tanh(float x, int *is_unsure) {
-  double e = xf_expm1_double((double)xf_at_most(2.0f * fabsf(x), 18.2f));
-  return xf_signed(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-45), is_unsure), x);
+XF_QUICK float xf_bounded_tanh(float x, xf_range known, int *is_unsure) {
+  double e = xf_expm1_double((double)(2.0f * xf_clamp(fabsf(x), 0.0f, 9.1f, xf_size_of(known))));
+  return xf_with_sign(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-45), is_unsure), x, known);
 }
 
 //: hyperbolic_double: exp_double
@@ -3374,14 +3399,14 @@ XF_QUICK double xf_hyperbolic(double x, int is_sine) {
 }
 
 //: sinh_in_double: sinh hyperbolic_double
-XF_QUICK float xf_first_sinh(float x, int *is_unsure) {
-  double y = xf_hyperbolic((double)xf_at_least(xf_at_most(x, 104.0f), -104.0f), 1);
-  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure), x);
+XF_QUICK float xf_bounded_sinh(float x, xf_range known, int *is_unsure) {
+  double y = xf_hyperbolic((double)xf_clamp(x, -104.0f, 104.0f, known), 1);
+  return xf_with_sign(xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure), x, known);
 }
 
 //: cosh_in_double: cosh hyperbolic_double
-XF_QUICK float xf_first_cosh(float x, int *is_unsure) {
-  double y = xf_hyperbolic((double)xf_at_most(fabsf(x), 104.0f), 0);
+XF_QUICK float xf_bounded_cosh(float x, xf_range known, int *is_unsure) {
+  double y = xf_hyperbolic((double)xf_clamp(fabsf(x), 0.0f, 104.0f, xf_size_of(known)), 0);
   return xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure);
 }
 
@@ -3437,25 +3462,26 @@ XF_QUICK double xf_log_double(double x) {
   return xf_log_near(__fma_rn(x, c, -1.0), log);
 }
 // y rounded, and what the logarithm is at `pole`, below it and at infinity
-XF_QUICK float xf_round_log(float x, float pole, double y, int *is_unsure) {
+XF_QUICK float xf_round_log(float x, float pole, double y, xf_range known, int *is_unsure) {
   float r = xf_round(y, XF_DOUBLE_BOUND(0x1p-45), is_unsure), outside = x == pole ? -XF_INFINITY : XF_NAN;
-  r = x < XF_INFINITY ? r : x;
+  if (known.high >= XF_INFINITY) r = x < XF_INFINITY ? r : x;
+  if (known.low >= pole) return known.low <= pole && x == pole ? -XF_INFINITY : r;
   return x > pole ? r : outside;
 }
 
 //: log_in_double: log log_double
-XF_QUICK float xf_first_log(float x, int *is_unsure) {
-  return xf_round_log(x, 0.0f, xf_log_double((double)x), is_unsure);
+XF_QUICK float xf_bounded_log(float x, xf_range known, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x), known, is_unsure);
 }
 
 //: log2_in_double: log2 log_double
-XF_QUICK float xf_first_log2(float x, int *is_unsure) {
-  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, is_unsure);
+XF_QUICK float xf_bounded_log2(float x, xf_range known, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, known, is_unsure);
 }
 
 //: log10_in_double: log10 log_double
-XF_QUICK float xf_first_log10(float x, int *is_unsure) {
-  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, is_unsure);
+XF_QUICK float xf_bounded_log10(float x, xf_range known, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, known, is_unsure);
 }
 
 //: log1p_double: log_double
@@ -3466,33 +3492,34 @@ XF_QUICK double xf_log1p_double(double x) {
 }
 
 //: log1p_in_double: log1p log1p_double
-XF_QUICK float xf_first_log1p(float x, int *is_unsure) {
-  return xf_signed(xf_round_log(x, -1.0f, xf_log1p_double((double)x), is_unsure), x);
+XF_QUICK float xf_bounded_log1p(float x, xf_range known, int *is_unsure) {
+  return xf_with_sign(xf_round_log(x, -1.0f, xf_log1p_double((double)x), known, is_unsure), x, known);
 }
 
 //: arctanh_in_double: arctanh log1p_double quotient_of_doubles
-XF_QUICK float xf_first_arctanh(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_arctanh(float x, xf_range known, int *is_unsure) {
   float size = fabsf(x);
   double twice = (double)(size + size), y = xf_log1p_double(xf_quotient_of_doubles(twice, __fma_rn(-0.5, twice, 1.0)));
   float r = 0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-46), is_unsure), outside = size == 1.0f ? XF_INFINITY : XF_NAN;
-  return xf_signed(size < 1.0f ? r : outside, x);
+  return xf_with_sign(xf_size_of(known).high < 1.0f || size < 1.0f ? r : outside, x, known);
 }
 
 //: arcsinh_in_double: arcsinh log1p_double rough
 // By log(1 + (x + q)), q = sqrt(1 + x^2) - 1: Newton's step for q^2 + 2 q = x^2, from what floats give
-XF_QUICK float xf_first_arcsinh(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_arcsinh(float x, xf_range known, int *is_unsure) {
   float size = fabsf(x), near = size * size, r = xf_rough_root_f32(1.0f + near);
   double v = (double)size, u = v * v, q = (double)(near * r * xf_rough_reciprocal_f32(1.0f + r));
-  *is_unsure |= size >= 0x1p60f;
+  if (xf_size_of(known).high >= 0x1p60f) *is_unsure |= size >= 0x1p60f;
   q = __fma_rn(__fma_rn(-2.0, q, __fma_rn(-q, q, u)), xf_rough_double(0.5f * r), q);
-  return xf_signed(xf_round(xf_log1p_double(v + q), XF_DOUBLE_BOUND(0x1.4p-44), is_unsure), x);
+  return xf_with_sign(xf_round(xf_log1p_double(v + q), XF_DOUBLE_BOUND(0x1.4p-44), is_unsure), x, known);
 }
 
 //: arccosh_in_double: arccosh log_double root_of_double
-XF_QUICK float xf_first_arccosh(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_arccosh(float x, xf_range known, int *is_unsure) {
   double v = (double)x, u = xf_log_double(v + xf_root_of_double(__fma_rn(v, v, -1.0)));
-  *is_unsure |= x == 1.0f || x == XF_INFINITY;
-  return xf_or_nan(xf_round(u, XF_DOUBLE_BOUND(0x1.4p-43), is_unsure), x < 1.0f);
+  float r = xf_round(u, XF_DOUBLE_BOUND(0x1.4p-43), is_unsure);
+  *is_unsure |= (known.low <= 1.0f && x == 1.0f) || (known.high >= XF_INFINITY && x == XF_INFINITY);
+  return known.low >= 1.0f ? r : xf_or_nan(r, x < 1.0f);
 }
 
 //: angle_double: double
@@ -3546,33 +3573,33 @@ XF_QUICK xf_turned xf_turn(double x) {
   -0x1.5555555543bddp-3), 0x1.ffffffffffe3ap-1)
 // end of constants
 // The sine of w - n pi, which is small; w is the size of x
-XF_QUICK float xf_half_turn(float x, double w, double n, int *is_unsure) {
+XF_QUICK float xf_half_turn(float x, double w, double n, xf_range known, int *is_unsure) {
   double r = __fma_rn(n, -XF_PI_OF_DOUBLE_LOW, __fma_rn(n, -XF_PI_OF_DOUBLE, w)), u = r * r;
-  *is_unsure |= fabsf(x) >= 0x1p22f;
+  if (xf_size_of(known).high >= 0x1p22f) *is_unsure |= fabsf(x) >= 0x1p22f;
   return xf_round(r * XF_HALF_TURN_SERIES(u), XF_DOUBLE_BOUND(0x1p-43), is_unsure);
 }
 
 //: sin_in_double: sin half_turn_double
-XF_QUICK float xf_first_sin(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_sin(float x, xf_range known, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, XF_WHOLE_OF_DOUBLE);
   unsigned int sign = (unsigned int)__double2loint(t) << 31 ^ (__float_as_uint(x) & 0x80000000u);
-  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, is_unsure)) ^ sign);
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, known, is_unsure)) ^ sign);
 }
 
 //: cos_in_double: cos half_turn_double
 // The sine of what is left of an odd number of right angles: -1 times it for an even n, whose n + 1/2 they are twice
-XF_QUICK float xf_first_cos(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_cos(float x, xf_range known, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, -0.5) + XF_WHOLE_OF_DOUBLE;
   unsigned int sign = ((unsigned int)__double2loint(t) + 1u) << 31;
-  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, is_unsure)) ^ sign);
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, known, is_unsure)) ^ sign);
 }
 
 //: tan_in_double: tan angle_double quotient_of_doubles
-XF_QUICK float xf_first_tan(float x, int *is_unsure) {
+XF_QUICK float xf_bounded_tan(float x, xf_range known, int *is_unsure) {
   xf_turned t = xf_turn((double)fabsf(x));
   float y = xf_round(xf_quotient_of_doubles(t.sine, t.cosine), XF_DOUBLE_BOUND(0x1.4p-45), is_unsure);
-  *is_unsure |= fabsf(x) >= 0x1p22f;
-  return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
+  if (xf_size_of(known).high >= 0x1p22f) *is_unsure |= fabsf(x) >= 0x1p22f;
+  return known.low >= 0.0f ? y : __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
 //: half_pi_double: double
@@ -3634,9 +3661,10 @@ XF_QUICK double xf_angle_double(double y, double x, float near) {
 }
 
 //: arctan_in_double: arctan arctan_double
-XF_QUICK float xf_first_arctan(float x, int *is_unsure) {
-  float size = xf_at_most(fabsf(x), 0x1p60f);  // whose angle is rounded as those of larger ones
-  return xf_signed(xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-47), is_unsure), x);
+XF_QUICK float xf_bounded_arctan(float x, xf_range known, int *is_unsure) {
+  float size = xf_clamp(fabsf(x), 0.0f, 0x1p60f, xf_size_of(known));  // whose angle is rounded as those of larger ones
+  float y = xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-47), is_unsure);
+  return xf_with_sign(y, x, known);
 }
 
 //: arctan2_in_double: arctan2 arctan_double half_pi_double reciprocal
@@ -3665,19 +3693,19 @@ XF_QUICK double xf_arcsine_double(float size, int is_large) {
 }
 
 //: arcsin_in_double: arcsin arcsine_double
-XF_QUICK float xf_first_arcsin(float x, int *is_unsure) {
-  int is_large = fabsf(x) > 0.5f;
+XF_QUICK float xf_bounded_arcsin(float x, xf_range known, int *is_unsure) {
+  int is_large = xf_size_of(known).high > 0.5f && fabsf(x) > 0.5f;
   double y = xf_arcsine_double(fabsf(x), is_large), rest = __fma_rn(-2.0, y, XF_HALF_PI_OF_DOUBLE);
-  return xf_signed(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1.4p-41), is_unsure), x);
+  return xf_with_sign(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1.4p-41), is_unsure), x, known);
 }
 
 //: arccos_in_double: arccos arcsine_double
 // 0, pi / 2 or pi, and twice the arcsine or the negative one, with the sign of x; 0 with the low word of pi is 0 as well.
-XF_QUICK float xf_first_arccos(float x, int *is_unsure) {
-  int is_large = fabsf(x) > 0.5f;
+XF_QUICK float xf_bounded_arccos(float x, xf_range known, int *is_unsure) {
+  int is_large = xf_size_of(known).high > 0.5f && fabsf(x) > 0.5f, is_negative = known.low < 0.0f && x < 0.0f;
   double y = xf_arcsine_double(fabsf(x), is_large);
-  unsigned int sign = __float_as_uint(x) & 0x80000000u, times = (is_large ? 0x40000000u : 0xbff00000u) ^ sign;
-  int start = is_large ? (x < 0.0f ? XF_PI_HIGH : 0) : XF_PI_HIGH - 0x100000;
+  unsigned int sign = known.low >= 0.0f ? 0u : __float_as_uint(x) & 0x80000000u, times = (is_large ? 0x40000000u : 0xbff00000u) ^ sign;
+  int start = is_large ? (is_negative ? XF_PI_HIGH : 0) : XF_PI_HIGH - 0x100000;
   y = __fma_rn(__hiloint2double((int)times, 0), y, __hiloint2double(start, XF_PI_LOW));
   return xf_round(y, XF_DOUBLE_BOUND(0x1.4p-42), is_unsure);
 }
@@ -3718,8 +3746,8 @@ XF_TABLE double2 xf_erf_double_table[64] = {
 // erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of
 // 1/16; the series in a = c d and u = d^2, with its small terms in float. A finer table is slower: lookups of a warp take as
 // long as the lines of 128 bytes that they touch. For c = 0 the conversion gives 2^-127.
-XF_QUICK float xf_first_erf(float x, int *is_unsure) {
-  float size = xf_at_most(fabsf(x), 0x1.f8p1f), t = size + 0x1.8p19f, c = t - 0x1.8p19f, d = size - c;
+XF_QUICK float xf_bounded_erf(float x, xf_range known, int *is_unsure) {
+  float size = xf_clamp(fabsf(x), 0.0f, 0x1.f8p1f, xf_size_of(known)), t = size + 0x1.8p19f, c = t - 0x1.8p19f, d = size - c;
   float a = c * d, u = d * d, square = a * a, p, q;
   double2 f = xf_erf_double_table[__float_as_uint(t) & 63u];
   double w = (double)d, n = xf_rough_double(c) * w, v = w * w, g = f.y * w;
@@ -3730,7 +3758,7 @@ XF_QUICK float xf_first_erf(float x, int *is_unsure) {
   q = __fmaf_rn(square * a, q, p);
   v = __fma_rn(n, __fma_rn(n, 0x1.5555555555555p-1, __fma_rn(v, 0.5, -1.0)),
                __fma_rn(v, -0x1.5555555555555p-2, (double)q));
-  return xf_signed(xf_round(__fma_rn(g, v, g) + f.x, XF_DOUBLE_BOUND(0x1p-44), is_unsure), x);
+  return xf_with_sign(xf_round(__fma_rn(g, v, g) + f.x, XF_DOUBLE_BOUND(0x1p-44), is_unsure), x, known);
 }
 
 //: hypot_in_double: hypot root_of_double

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from xferlib.kernels import native_functions
 from xferlib.kernels.formulas import OWN, PAIRS, is_narrow, rebuild
-from xferlib.kernels.functions import CALL_NAMES
+from xferlib.kernels.functions import CALL_NAMES, CALLS
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
@@ -53,6 +53,9 @@ WIDE = PAIRS | {"erf", "hypot"}
 
 BINARY = PAIRS | {"hypot"}
 """Those of two operands."""
+
+WITHIN = frozenset({*CALLS, "erf"}) - IN_PAIRS
+"""Those that take a range of the operand: see `xferlib.kernels.ranges`."""
 
 
 @functools.cache
@@ -250,11 +253,17 @@ def operands_of(name: str) -> tuple[str, str]:
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
+def write_range(low: str, high: str) -> str:
+    """The argument that says between which numbers, given as text, an operand lies."""
+    return f"xf_known({low}, {high})"
+
+
 def join_steps(name: str, given: str, args: str, kind: str = "float", way: str = "pairs") -> str:
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
     The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
-    section defines it; else it is the quick step, and knows NaN.
+    section defines it, as ``xf_bounded_NAME`` of an operand that lies within known limits; else it is the quick step,
+    and knows NaN.
 
     Args:
         name: Of the steps.
@@ -263,7 +272,12 @@ def join_steps(name: str, given: str, args: str, kind: str = "float", way: str =
         kind: The type of the result.
         way: That of the quick step.
     """
-    first = "" if way == "double" and name not in IN_PAIRS else _know_nan(name, given, args, kind)
+    knows_nan = way == "double" and name not in IN_PAIRS
+    first = "" if knows_nan else _know_nan(name, given, args, kind)
+    if knows_nan and name not in BINARY:
+        first = _as_same("first", name, given, f"bounded_{name}({args}, xf_any(), is_unsure)", kind)
+    elif name in WITHIN:
+        first += _as_same("bounded", name, f"{given}, xf_range known", f"first_{name}({args}, is_unsure)", kind)
     return f"""\
 {first}XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
@@ -272,6 +286,11 @@ def join_steps(name: str, given: str, args: str, kind: str = "float", way: str =
 }}
 XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
+
+
+def _as_same(step: str, name: str, given: str, other: str, kind: str) -> str:
+    """The text of a step that is a call of another."""
+    return f"XF_QUICK {kind} xf_{step}_{name}({given}, int *is_unsure) {{\n  return xf_{other};\n}}\n"
 
 
 def _know_nan(name: str, given: str, args: str, kind: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from xferlib.kernels.ir import (
     FLOAT32,
     FLOAT64,
     LEAVES,
+    UINT32,
     UINT64,
     Column,
     DType,
@@ -48,6 +49,7 @@ from xferlib.kernels.ir import (
     is_integer,
     real_operands,
 )
+from xferlib.kernels.ranges import ANY, Range, find_ranges
 
 # Each core operation as a CUDA C expression, with the meaning that `xferlib.kernels.ir` defines.
 #
@@ -303,7 +305,19 @@ def steps_name(node: Node) -> str:
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
+def _may_be_extended(node: Node) -> bool:
+    """Whether it is a float of a uint32 that an assembler may see to be a shorter signed integer before."""
+    if node.op != "cast" or node.dtype not in (FLOAT16, FLOAT32, FLOAT64):
+        return False
+    return node.args[0].dtype == UINT32 and node.args[0].op not in ("load", "const")
+
+
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
+    if _may_be_extended(node):
+        found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
+        return f"xf_half({found})" if node.dtype == FLOAT16 else found
+    if node.op == "cast":
+        return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
@@ -318,11 +332,19 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
 
 
-def _quick_call(node: Node, args: list[str], math: str, flag: str = "&own") -> str:
-    """An operation by its quick step, which sets a flag where it is not certain."""
+def _quick_call(
+    node: Node, args: list[str], math: str, flag: str = "&own", ranges: Mapping[int, Range] | None = None
+) -> str:
+    """An operation by its quick step, which sets a flag where it is not certain; the ranges are those of operands."""
+    known = [(ranges or {}).get(id(each), ANY) for each in node.args]
+    limits = [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
     if node.op in ("call", "lookup"):
-        return _call(node, args, math, step="xf_first", more=(flag,))
+        if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
+            return _call(node, args, math, step="xf_first", more=(flag,))
+        return _call(node, args, math, step="xf_bounded", more=(*limits, flag))
     name = quick_operation(node)
+    if name == "quotient":
+        return f"xf_bounded_{name}({', '.join([*args, *limits, flag])})"
     if name == "reciprocal_f64":
         args = args[1:]
     return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
@@ -350,10 +372,11 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup"}),
+    calls=frozenset({"call", "lookup", "cast"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
+_PLAIN = replace(CUDA, calls=frozenset())
 QUICK = replace(CUDA, call=_quick_call, calls=CUDA.calls | {op for op, _ in _QUICK_OPERATIONS})
 
 
@@ -661,6 +684,17 @@ template <typename T> __device__ __forceinline__ T xf_abs(T x) {
 }
 """
 
+_OF_WHOLE = """\
+// CUDA 13.0's assembler makes one signed conversion of an int16 or int8 that becomes a uint32 and then a float: -1
+// gives -1.0. So no conversion of 32 bits is in it.
+__device__ __forceinline__ double xf_double_of_whole(unsigned int x) {
+  return __dadd_rn(__hiloint2double(0x43300000, (int)x), -0x1p52);
+}
+__device__ __forceinline__ float xf_float_of_whole(unsigned int x) {
+  return __fmaf_rn((float)(unsigned short)(x >> 16), 65536.0f, (float)(unsigned short)x);
+}
+"""
+
 _INTEGER = """\
 template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
   if (y == 0) return 0;
@@ -707,6 +741,8 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
+    if any(_may_be_extended(node) for node in nodes):
+        parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
         parts += [_NEGATION, _INTEGER]
     elif any(operand_of_negation(node) or (node.op == "abs" and node.dtype.kind == "i") for node in nodes):
@@ -1818,7 +1854,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         Such a call takes the quick step for all elements, and the vector asks once whether all were certain. With a
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
-        dialect = QUICK if self.steps else CUDA
+        quick = functools.partial(_quick_call, ranges=find_ranges(self.program))
+        dialect = replace(QUICK, call=quick) if self.steps else CUDA
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
