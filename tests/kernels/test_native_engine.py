@@ -731,16 +731,18 @@ def test_pieces_of_any_layout(
     y = strided((values % 19).astype(dtype), *layouts[1], shift)
     size = (x + y).size
     out = strided(np.zeros((x + y).shape, dtype), *layouts[2], shift, is_output=True)
-    by_numpy, _ = compiled.run_both(kernel, out.shape, [x, y, out])
     plan = native_engine.NativePlan(kernel, out.shape, [x, y, out], lambda _: pytest.fail("NumPy"))
 
     def run_pieces(pointers: Any, geometry: Any) -> None:
         report = (ctypes.c_longlong * 3)()
-        for begin, end in itertools.pairwise([0, *sorted(int(cut * size) for cut in cuts), size]):
+        pieces = [*itertools.pairwise([0, *sorted(int(cut * size) for cut in cuts), size])]
+        for begin, end in reversed(pieces):
             assert not kernel.driver(kernel.function, kernel.form, pointers, geometry, begin, end, report, None)
 
+    plan.run([x, strided((values % 19 + 1).astype(dtype), *layouts[1], shift), out])  # other values in its buffers
     plan._run = run_pieces
     plan.run([x, y, out])
+    by_numpy, _ = compiled.run_both(kernel, out.shape, [x, y, out])
     assert same_bits(out, by_numpy[2])
 
 
