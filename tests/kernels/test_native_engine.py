@@ -710,7 +710,7 @@ def test_rows_tiles_and_blocks_of_any_layout(
 
 
 @functools.cache
-def compiled_for_pieces() -> list[compiled.NativeKernel]:
+def compiled_for_pieces() -> list[native_engine.NativeKernel]:
     functions = [lambda x, y: x * 2 + y, lambda x, y: np.exp(x) + y]
     programs = [program_of(elementwise(each), "f4", "f4") for each in functions]
     return compiled.compile_all([*programs, program_of(NUMBERED, "i4", "i4", "i4")])

@@ -698,7 +698,7 @@ class NumpyPlan:
         recipe = self._recipe
         for number, view in zip(self._elements, views, strict=True):
             env[number] = view[region]
-        shape = self._places[region].shape
+        shape: tuple[int, ...] = self._places[region].shape
         if shape != bound:
             recipe.bind_scratch(env, shape)
         if recipe.uses_index:
