@@ -214,6 +214,7 @@ REFUSED = [
         (["bench", "sweep", "--seconds", text], "is not a number of seconds above 0")
         for text in ("-1", "0", "inf", "nan", "soon")
     ),
+    *(([*command, "--seed", "-3"], "'-3' is not a number from 0") for command in (["demo"], ["bench", "sweep"])),
     (["doctor", "--backend", "abacus"], "invalid choice: 'abacus'"),
     (["doctor", "--root", "/no/such/folder"], "there is no directory '/no/such/folder'"),
     (["trace", "missing.py"], "there is no file 'missing.py'"),

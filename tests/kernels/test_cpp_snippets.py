@@ -132,6 +132,10 @@ KERNELS = {
     "brackets around names": (
         "", "T a = x; int b = x; y = -(a * (a)) - 1; y = (b * (b)) && x ? y : -(a * (b * (2))) * x;",
         lambda v: -v * v - 1 if int(v) else -0.0),
+    "types of one word within brackets": (
+        "",
+        "y = (long(x)) - (unsigned(7.5) % 4) + (short((x)) * short(2)) + int(sizeof(signed(x))) - (double)(long(-x));",
+        lambda v: 4 * int(v) + 1),
     "parameters without names": (
         "struct S { T a; S(T, T a, int) : a(a) {} }; T f(T v, int, int = 4) { return v; } T g(int, T v) { return v; }",
         "y = f(x, 2) + g(1, 5) + S(3, x, 1).a;", lambda v: 2 * v + 5),

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import elementwise, reduction
+from xferlib.kernels import elementwise, host_compiler, reduction
+from xferlib.kernels.numpy_engine import SMALL
+from xferlib.testing import configured
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
 
@@ -252,6 +254,21 @@ def test_large_calls_have_the_indices_of_the_whole():
     x = np.zeros((300, 700))
     assert np.array_equal(kernel(x), np.add.outer(np.arange(300) * 1000.0, np.arange(700)))
     assert np.array_equal(kernel(x.T), np.add.outer(np.arange(700) * 1000.0, np.arange(300)))
+
+
+@pytest.mark.parametrize("cpu", ["numpy", "native"])
+@pytest.mark.parametrize("size", [SMALL, SMALL + 1, 1 << 16, (1 << 16) + 1, 200_000])
+def test_large_calls_over_raw_arrays_alone_meet_each_number_once(size, cpu):
+    if cpu == "native" and host_compiler.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    count = elementwise("raw T x", "raw int64 count", "atomicAdd(&count[i % 3], x[n - 1 - i]); atomicAdd(&count[3], 1)")
+    turn = elementwise("raw T x", "raw T y", "y[i] = x[n - 1 - i]")
+    x, y, counts = np.arange(size), np.zeros(size, np.int64), np.zeros(4, np.int64)
+    with configured(cpu=cpu):
+        turn(x, y, size=size)
+        count(x, counts, size=size)
+    assert np.array_equal(y, x[::-1])
+    assert counts.tolist() == [*(int(y[rest::3].sum()) for rest in range(3)), size]
 
 
 def test_a_map_of_raw_arrays_reads_layouts_and_other_maps_do_not():

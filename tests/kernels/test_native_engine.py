@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import gc
 import itertools
 import operator
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xferlib
@@ -705,6 +707,43 @@ def test_rows_tiles_and_blocks_of_any_layout(
         for _ in range(2):  # by Python, then by C alone
             found = kernel(x, y) if is_new else kernel(x, y, out=out)
             assert same_bits(found, expected)
+
+
+@functools.cache
+def compiled_for_pieces() -> list[native_engine.NativeKernel]:
+    functions = [lambda x, y: x * 2 + y, lambda x, y: np.exp(x) + y]
+    programs = [program_of(elementwise(each), "f4", "f4") for each in functions]
+    return compiled.compile_all([*programs, program_of(NUMBERED, "i4", "i4", "i4")])
+
+
+@given(
+    st.sampled_from(SHAPES), st.tuples(AXES, AXES, AXES), st.sampled_from([0, 0, 1]), st.integers(0, 2),
+    st.lists(st.floats(0, 1), max_size=4),
+)  # fmt: skip
+@example((3, 701), (([0, 1], [2, 1]), ([0, 1], [0, 0]), ([0, 1], [1, 1])), 0, 0, [0.3])
+def test_pieces_of_any_layout(
+    shape: tuple[int, ...], layouts: Any, shift: int, number: int, cuts: Sequence[float]
+) -> None:
+    """A thread begins and ends at any element: in the middle of a row, of a tile, of a value that all rows share."""
+    kernel, dtype = compiled_for_pieces()[number], "i4" if number == 2 else "f4"
+    values = np.arange(np.prod(shape)).reshape(shape)
+    x = strided((values % 23).astype(dtype), *layouts[0], shift)
+    y = strided((values % 19).astype(dtype), *layouts[1], shift)
+    size = (x + y).size
+    out = strided(np.zeros((x + y).shape, dtype), *layouts[2], shift, is_output=True)
+    plan = native_engine.NativePlan(kernel, out.shape, [x, y, out], lambda _: pytest.fail("NumPy"))
+
+    def run_pieces(pointers: Any, geometry: Any) -> None:
+        report = (ctypes.c_longlong * 3)()
+        pieces = [*itertools.pairwise([0, *sorted(int(cut * size) for cut in cuts), size])]
+        for begin, end in reversed(pieces):
+            assert not kernel.driver(kernel.function, kernel.form, pointers, geometry, begin, end, report, None)
+
+    plan.run([x, strided((values % 19 + 1).astype(dtype), *layouts[1], shift), out])  # other values in its buffers
+    plan._run = run_pieces
+    plan.run([x, y, out])
+    by_numpy, _ = compiled.run_both(kernel, out.shape, [x, y, out])
+    assert same_bits(out, by_numpy[2])
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.main import Command, align, argument, output_file, parse_size, progress, seconds
+from xferlib._cli.main import Command, align, argument, output_file, parse_seed, parse_size, progress, seconds
 from xferlib._core.arrays import check_dtype, copy_into
 from xferlib._core.dtypes import float_info, is_numpys, kind_of, name_of
 from xferlib._runtime import threads
@@ -1791,7 +1791,7 @@ COMMANDS = {
         run_sweep,
         "Random transfers, kernels and reductions by xferlib, beside the fastest of the other libraries' ways.",
         lambda: (
-            argument("--seed", type=int, help="of the cases (default: from the clock)"),
+            argument("--seed", type=parse_seed, help="of the cases (default: from the clock)"),
             argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)"),
             argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=_OF_KINDS),
             argument("--dtype", help="draw only cases with an array of this dtype, e.g. bfloat16"),

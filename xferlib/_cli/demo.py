@@ -20,6 +20,7 @@ from xferlib._cli.main import (
     align,
     argument,
     output_file,
+    parse_seed,
     picture_file,
     progress,
     require,
@@ -316,7 +317,7 @@ COMMANDS = {
         "XFERLIB_DEVICE names.",
         lambda: (
             argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)"),
-            argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)"),
+            argument("--seed", type=parse_seed, default=0, help="of the first weights and the order of images (0)"),
             argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf"),
             argument(
                 "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"

@@ -112,6 +112,13 @@ def seconds(text: str) -> float:
     return found
 
 
+def parse_seed(text: str) -> int:
+    """The seed of random numbers, from 0 on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return int(text)
+
+
 def parse_size(text: str) -> int:
     """Bytes from a size such as 64MiB."""
     from xferlib._runtime.process import parse_nbytes

@@ -212,7 +212,8 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
             if done.returncode:
                 said = done.stderr.strip()[-2000:]
                 raise KernelCompileError(
-                    f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
+                    f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}); "
+                    f"name another C compiler in CC, or unset CC. It said: {said or 'nothing'}"
                 )
             if not library.exists():  # /bin/true, or a script that only prints
                 raise KernelCompileError(f"{compiler.command[0]} ended well and wrote no library; is it a C compiler?")

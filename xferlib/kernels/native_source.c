@@ -504,7 +504,7 @@ static int run_rows(function run, const form *f, char *const *p, const long long
 static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                        long long *report, char *scratch) {
   const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
-  const long long block = block_of(f);
+  const long long block = block_of(f), width = extent[rank - 1];
   long long at[MOST_AXES], rest = begin, offset = 0;
   char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
   char is_unit[MOST_OPERANDS];
@@ -525,7 +525,7 @@ static int run_strided(function run, const form *f, char *const *p, const long l
     offset += (block * own->size + 63) / 64 * 64;
   }
   while (begin < end) {
-    const long long left = extent[rank - 1] - at[rank - 1];
+    const long long left = width - at[rank - 1];
     const int is_row = left >= SHORT_ROW || left >= end - begin;
     const int is_in_place = is_row && is_aligned && is_far && end - begin >= f->in_place;
     long long n = is_row ? left : block;
@@ -540,8 +540,8 @@ static int run_strided(function run, const form *f, char *const *p, const long l
       if (is_in_place || (is_row && is_unit[e])) { q[e] = element; continue; }
       q[e] = buffers[e];
       if (!own->reads) continue;
-      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
-        if (held[e] != element) move(buffers[e], own->size, element, 0, left < block ? left : block, own->size);
+      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block, and for rows that share it */
+        if (held[e] != element) move(buffers[e], own->size, element, 0, width < block ? width : block, own->size);
         held[e] = element;
         continue;
       }

@@ -647,6 +647,8 @@ class NumpyPlan:
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._layout = None if self._is_small else layout_of_call(program, shape, operands)
+        self._places = np.broadcast_to(False, () if self._layout is None else self._layout.shape)
+        """An array whose parts have the shapes of blocks; a kernel of raw arrays alone has no other."""
 
     def run(self, operands: Sequence[A]) -> None:
         """Execute for arrays of the planned shapes, strides and dtypes."""
@@ -694,10 +696,9 @@ class NumpyPlan:
     ) -> tuple[int, ...]:
         """Run one block in ``env``, whose buffers have shape ``bound``; returns their shape afterwards."""
         recipe = self._recipe
-        shape: tuple[int, ...] = (self._size,)
         for number, view in zip(self._elements, views, strict=True):
-            part = env[number] = view[region]
-            shape = part.shape
+            env[number] = view[region]
+        shape: tuple[int, ...] = self._places[region].shape
         if shape != bound:
             recipe.bind_scratch(env, shape)
         if recipe.uses_index:

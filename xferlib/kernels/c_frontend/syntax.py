@@ -22,6 +22,8 @@ TYPES = frozenset({*(each for each in C_TYPES if " " not in each), *SMALL_TYPES,
 """The names of types that are always known."""
 TEMPLATES = frozenset({"complex", "numeric_limits", "conditional", "is_same", "enable_if", "is_floating_point"})
 """Those of templates of types."""
+_SIZED = {"short": "int16_t", "long": "int64_t", "signed": "int32_t", "unsigned": "uint32_t"}
+"""The types of one word that may stand before others, by another name."""
 MOST_NESTED = 256
 """Limit of brackets within brackets."""
 _PYTHON = re.compile(
@@ -46,7 +48,8 @@ class SyntaxText:
     but a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their
     own. The sign of ``(a * (b)) - c`` is written ``/``, because tree-sitter would read a cast of ``-c`` to a pointer to
     a function, and ``&&`` behind a bracket ``||``, for ``(a) && b`` could be ``(a) &(&b)``; the reader takes operators
-    and their precedence from the tokens.
+    and their precedence from the tokens. The type of ``(unsigned(a) + b)`` is written ``uint32_t``, since
+    ``(unsigned(a))`` could be that of a function.
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
@@ -61,6 +64,8 @@ class SyntaxText:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
+            elif text in _SIZED and [one.text for one in self.tokens[number - 1 : number + 2 : 2]] == ["(", "("]:
+                text = _SIZED[text]
             elif number in behind:
                 text = "||" if text == "&&" else "/"
             space = "" if is_operators_bracket(self.tokens, number) else " "
