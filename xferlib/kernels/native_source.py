@@ -235,7 +235,7 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
         elif node.op != "add":
             return call(node, args, math)
         elif is_float(node.dtype):
-            args = [f"xf_apart(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
+            args = [f"xf_unfused(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
         return expression(node, args, math, CAREFUL)
 
     return write
