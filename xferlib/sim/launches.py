@@ -304,7 +304,7 @@ def note_memory(made: SimArray) -> None:
         note(NewMemory(made), (), made)
 
 
-def _leave_out_unused(notes: list[tuple[Any, Sequence[Any], Any]], found: Any) -> list[tuple[Any, Sequence[Any], Any]]:
+def _drop_spare_memory(notes: list[tuple[Any, Sequence[Any], Any]], found: Any) -> list[tuple[Any, Sequence[Any], Any]]:
     """The notes without those of memory that a launch makes itself, or that nothing uses."""
     kept = []
     for number, one in enumerate(notes):
@@ -565,7 +565,7 @@ class KnownCalls:
         steps: list[tuple[Callable[..., Any], list[Source]]] = []
         made: list[Any] = []
         devices = {each.device for each in args if type(each) is SimArray}
-        for call, given, result in _leave_out_unused(notes, found):
+        for call, given, result in _drop_spare_memory(notes, found):
             if type(call) is NewMemory and result.device not in devices:
                 return  # on the current device, which is no part of the key
             sources = [self._find_source(args, made, each) for each in given]
