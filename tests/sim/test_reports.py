@@ -119,8 +119,8 @@ def test_a_report_begins_with_the_programs_own_line() -> None:
 @pytest.mark.parametrize(
     ("make", "called", "what"),
     [
-        (lambda: xl.ones(N), "ones", "fill"),
-        (lambda: xl.full(N, 3.0), "full", "fill"),
+        (lambda: xl.ones(N), "ones", "strided copy"),
+        (lambda: xl.full(N, 3.0), "full", "strided copy"),
         (lambda: xl.to_device(np.zeros(N)), "to_device", "copy host to device"),
         (lambda: xl.asarray([1.0, 2.0]), "asarray", "copy host to device"),
         (lambda: SOURCE.astype("float32"), "astype", "conversion"),

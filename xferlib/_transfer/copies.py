@@ -313,17 +313,13 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
-        spread = np.broadcast_to(value, info.shape)
-        set_all = lambda out: arrays.copy_into(out, spread)
-        if observe.active is None and backend.compute_on_host("fill", set_all, (), (dst,)):
-            return
         stream = backend.stream_current(info.device)
         if stream.capture is not None:  # a graph copies from pinned memory alone
             given, value = value, pinned.pools.of(backend)._lend((), info.dtype)
             arrays.copy_into(value, given)
         one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
-        source = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
-        on_device.copy(info, source, backend, stream)
+        spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
+        on_device.copy(info, spread, backend, stream)
         if stream.capture is not None:
             stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before
 
