@@ -120,8 +120,10 @@ def test_a_transfer_to_where_an_array_is_gives_the_array_itself(backend: str) ->
 @pytest.mark.parametrize("order", ["K", "A", "c", "", None, 1])
 def test_an_unknown_order_is_refused(backend: str, order: Any) -> None:
     for call in (xl.empty, xl.zeros, xl.ones, xl.to_device):
-        with pytest.raises(ArgumentError, match="neither 'C' nor 'F'"):
+        with pytest.raises(ArgumentError, match=f"^{call.__name__}: order=.* is neither 'C' nor 'F'"):
             call(3, order=order)
+    with pytest.raises(ArgumentError, match="^full: "):
+        xl.full(3, 1.0, order=order)
     with pytest.raises(ArgumentError, match="out is given"):
         xl.to_device(np.zeros(3), out=xl.zeros(3), order="F")
 

@@ -95,7 +95,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of ``known`` that was probably meant; None if none is like ``name``."""
     import difflib  # only on the way to an error
 
-    return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)), None)
+    names = sorted(known)
+    if name and len(longer := [each for each in names if each.startswith(f"{name}_")]) == 1:
+        return longer[0]  # int4_x2 for int4, of which int64 has as many letters
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

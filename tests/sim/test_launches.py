@@ -121,12 +121,25 @@ class Program:
             elif action == 20:
                 made = xp.reshape(x.T, (N, 4)) * y[:, :1]
             elif action == 21:
-                made = x[chance.choice(self._rows[x.device])]
+                made = xp.concat(chance.choice(([x[:2], y[2:]], (x[:3], x[3:]))))
             elif action == 22:
-                x[chance.choice(self._rows[x.device])[:2]] = chance.choice((0.5, 2, y[:1], y[2:4]))
+                made = xp.reshape(xp.stack([x[:3], y[:3]]), (N, 4))
             elif action == 23:
-                x[x < y] = 0.5
+                made = xp.astype(xp.astype(x, chance.choice(("float64", np.float64, np.dtype("f8")))), x.dtype)
             elif action == 24:
+                x[4:] = x[:2] if chance.random() < 0.5 else x[3:5]
+            elif action == 25:
+                made = xp.zeros((N, 4), dtype="float32", device=x.device) + xl.zeros((N, 4), "float32", device=x.device)
+            elif action == 26:
+                made = x[chance.choice(self._rows[x.device])]
+            elif action == 27:
+                x[chance.choice(self._rows[x.device])[:2]] = chance.choice((0.5, 2, y[:1], y[2:4]))
+            elif action == 28:
+                x[x < y] = 0.5
+            elif action == 29:
+                rows = chance.choice(self._rows[x.device])
+                x[rows, 2] = chance.choice((0.5, x[rows, xp.abs(rows) % 4]))
+            elif action == 30:
                 chosen = x[y[:, 0] > chance.choice((-1e9, 1, 1e9))]
                 made = xp.broadcast_to(xp.sum(chosen, axis=0), (N, 4)) * 1.0
             elif chance.random() < 0.3:
@@ -187,6 +200,16 @@ FUNCTIONS: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda xp, a, b: _assigned(a, xl.asarray([1, 0]), b), lambda xp, a, b: _assigned(a, a > 1, b),
     lambda xp, a, b: _assigned(a, a > 0, a[:1]), lambda xp, a, b: _assigned(a, xl.asarray([0, -1]), a[:2]),
     lambda xp, a, b: xp.take(a, xl.asarray([1, 1]), axis=0), lambda xp, a, b: a[..., xl.asarray([0, 2]), None],
+    lambda xp, a, b: xp.concat([a, a]), lambda xp, a, b: xp.concat((a, b), axis=-1),
+    lambda xp, a, b: xp.stack([a, b, a]), lambda xp, a, b: xp.stack((a, a), axis=-1),
+    lambda xp, a, b: xp.concat([a, a, b]), lambda xp, a, b: xp.concat([a, [1.0]]),
+    lambda xp, a, b: xp.astype(a, b), lambda xp, a, b: xp.astype(a, np.int16),
+    lambda xp, a, b: xp.astype(a, np.dtype("f8")), lambda xp, a, b: xp.astype(a, "float64", copy=False),
+    lambda xp, a, b: xp.astype(a, np.dtype("longlong")), lambda xp, a, b: xp.astype(a, np.dtype("long")),
+    lambda xp, a, b: xp.zeros_like(a), lambda xp, a, b: xp.full_like(a, b),
+    lambda xp, a, b: a[xl.asarray([0, 1]), xl.asarray([1, 0])], lambda xp, a, b: a[xl.asarray([0, 1]), 1:],
+    lambda xp, a, b: a[1, xl.asarray([0, 1])], lambda xp, a, b: _assigned(a, (xl.asarray([0, 1]), 1), b),
+    lambda xp, a, b: _assigned(a, (xl.asarray([0, 1]), xl.asarray([0, 1])), b), lambda xp, a, b: xp.meshgrid(a, a)[0],
 )  # fmt: skip
 
 
@@ -248,6 +271,24 @@ def test_an_argument_that_is_given_twice_is_not_taken_for_another() -> None:
         x.__rsub__(x)
     assert xl.to_host(xp.where(x > 100, x, y)).tolist() == [4, 8]
     assert xl.to_host(x.__rsub__(y)).tolist() == [3, 6]
+
+
+def test_new_memory_is_on_the_device_that_is_current() -> None:
+    """And a list of arrays is told from a tuple of them, and from these arrays by themselves."""
+    xp = xl.get_array_module(xl.zeros(1))
+    for _ in range(2):
+        for each in ("sim:0", "sim:1"):
+            with xl.get_device(each):
+                made = [xp.zeros(3), xp.ones(3), xp.empty(3), xp.arange(3), xl.zeros(3), xl.full(3, 2.0)]
+                assert {one.device for one in made} == {xl.get_device(each)}
+                assert xl.to_host(xp.concat([made[0], made[1]])).tolist() == [0, 0, 0, 1, 1, 1]
+                assert xl.to_host(xp.concat((made[1], made[0]), axis=0)).tolist() == [1, 1, 1, 0, 0, 0]
+                with pytest.raises(xl.errors.XferError):
+                    xp.concat(made[0], made[1])  # type: ignore[arg-type]
+    parts = [xl.ones(2), xl.zeros(1)]
+    for count in (2, 3, 4):
+        parts += [xl.ones(1)] * (count > 2)
+        assert xl.to_host(xp.concat(parts)).tolist() == [1, 1, 0] + [1] * (count - 2)
 
 
 def test_reports_name_the_line_and_the_operator_of_a_repeated_call() -> None:

@@ -69,8 +69,15 @@ def full(
     Raises:
         OverflowError: The value is a Python integer that ``dtype`` does not hold.
     """
-    if is_fortran(order, "full"):
-        return reverse_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
+    return _fill("full", shape, fill_value, dtype, backend, device, order)
+
+
+def _fill(
+    call: str, shape: Shape, fill_value: complex, dtype: Any, backend: str | None, device: DeviceSpec, order: str
+) -> Array:
+    """`full`, for a function that errors name."""
+    if is_fortran(order, call):
+        return reverse_axes(_fill(call, shape_of(shape)[::-1], fill_value, dtype, backend, device, "C"))
     if fill_value is None or isinstance(fill_value, str):
         raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is not a number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
@@ -94,14 +101,14 @@ def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
+    return _fill("zeros", shape, 0, "float64" if dtype is None else dtype, backend, device, order)
 
 
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
+    return _fill("ones", shape, 1, "float64" if dtype is None else dtype, backend, device, order)
 
 
 def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any, str]:

@@ -224,7 +224,9 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
 
     The parts of a complex product are a difference and a sum of products: gcc 12 has one fused instruction for two such
     neighbours, and takes it in spite of its options. And it leaves out the rounding of doubles to floats that are
-    widened again, where vectors have as many of the ones as of the others.
+    widened again, where vectors have as many of the ones as of the others: it compares the lanes of vectors where it
+    means their precision. It makes such vectors of neighbours that are stored side by side alone. The float32 functions
+    widen what they take too, but their results are stored apart.
     """
 
     def write(node: Node, args: list[str], math: str) -> str:
@@ -236,7 +238,9 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
         elif node.op != "add":
             return call(node, args, math)
         elif is_float(node.dtype):
-            args = [f"xf_apart(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
+            args = [
+                f"xf_unfused(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)
+            ]
         return expression(node, args, math, CAREFUL)
 
     return write

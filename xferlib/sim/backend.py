@@ -330,7 +330,9 @@ class SimBackend(Backend):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
         self._watch()
-        return arrays_module.new(shape, dtype, device, _stream(stream))
+        made = arrays_module.new(shape, dtype, device, _stream(stream))
+        launches.note_memory(made)
+        return made
 
     def device_of(self, array: Array) -> Device:
         device: Device = array.info.device

@@ -50,7 +50,7 @@ def bind_simulator(simulated: Machine, local: Any) -> None:
             timing.Timeline, schedules.Engine, SimStream, model.StreamHandle, model.Pool, memory.Block, Allocation,
             SimArray, ArrayKind, Operation, model.History, model.Accesses,
         ), tuple.__new__, LastOwner, kind_of, checks._is_ours, threading.__file__, call_from, functools.partial, _take,
-        KnownView, ConvertedNumber,
+        KnownView, ConvertedNumber, np.dtype,
     )  # fmt: skip
     if carry_out is not None:
         simulated.engine.carry_out_next = carry_out
@@ -280,6 +280,45 @@ class RepeatedCall:
         return self._launch.enqueue(given, self._run, is_library=True, called_at=called_at)[0]
 
 
+class NewMemory:
+    """A new array, which a function of the namespace then writes: no operation."""
+
+    __slots__ = ("_made",)
+    operations = 0
+
+    def __init__(self, made: SimArray) -> None:
+        self._made = made.info
+
+    def bind(self) -> Callable[..., Any]:
+        return self.repeat
+
+    def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> SimArray:
+        info = self._made
+        allocation = machine.machine().allocate(info.nbytes, machine.stream(info.device), called_at[0])
+        return SimArray(allocation, None, find_kind(info[1:]))
+
+
+def note_memory(made: SimArray) -> None:
+    """`note` that an array is made, to be written by what comes."""
+    if _thread.notes is not None:
+        note(NewMemory(made), (), made)
+
+
+def _drop_spare_memory(notes: list[tuple[Any, Sequence[Any], Any]], found: Any) -> list[tuple[Any, Sequence[Any], Any]]:
+    """The notes without those of memory that a launch makes itself, or that nothing uses."""
+    kept = []
+    for number, one in enumerate(notes):
+        if type(one[0]) is NewMemory:
+            later = notes[number + 1 :]
+            used = [each for _, given, _ in later for each in given] + [found]
+            if any(result is one[2] and not any(each is result for each in given) for _, given, result in later):
+                continue
+            if not any(type(each) is SimArray and each.allocation is one[2].allocation for each in used):
+                continue
+        kept.append(one)
+    return kept
+
+
 def note_new(
     name: str, reads: Sequence[SimArray], writes: Sequence[SimArray], run: Callable[[tuple[Any, ...]], object]
 ) -> None:
@@ -334,8 +373,10 @@ def _make_key(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
             arrays.append(each)
         elif kind is int:
             found.append(each)
-        elif kind in _SIMPLE:
+        elif kind in _SIMPLE or kind is type:
             found += (kind, each)  # True is no axis, but equal to 1
+        elif isinstance(each, np.dtype):
+            found += (np.dtype, each, each.char)  # long and long long are equal
         elif kind is slice:
             start, stop, step = each.start, each.stop, each.step
             if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
@@ -373,10 +414,24 @@ def _make_key_by_types(args: Sequence[Any], options: dict[str, Any]) -> Key | No
 
 def _make_key_of_assignment(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
     """The key of ``x[key] = value``: a number is converted anew each time, by its type."""
-    if len(args) != 3 or type(args[2]) not in _NUMBERS:
+    if options or type(args[-1]) not in _NUMBERS:
         return _make_key(args, options)
-    found = _make_key(args[:2], options)
-    return None if found is None else (*found, type(args[2]))
+    found = _make_key(args[:-1], options)
+    return None if found is None else (*found, type(args[-1]))
+
+
+def _flatten(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Key]:
+    """The arguments with the items of lists and tuples of arrays in their place, and where which of these were.
+
+    Other arguments may be among a tuple's items, as in ``x[rows, 2]``.
+    """
+    nested = [n for n, each in enumerate(args) if type(each) in (list, tuple) and SimArray in map(type, each)]
+    if not nested:
+        return args, ()
+    found: list[Any] = []
+    for number, each in enumerate(args):
+        found += each if number in nested else (each,)
+    return tuple(found), tuple((number, type(args[number]), len(args[number])) for number in nested)
 
 
 _KEYS = (_make_key, _make_key_by_types, _make_key_of_assignment)
@@ -495,17 +550,27 @@ class KnownCalls:
         finally:
             thread.is_inside, thread.notes = was_inside, outer
 
+    def find_key(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], Key | None]:
+        """The arguments as steps take them, and the key of the call; None for one that is not repeated."""
+        flat, nested = _flatten(args)
+        found = self.make_key(flat, options)
+        return flat, (*found, nested) if nested and found is not None else found
+
     def _remember(
         self, args: tuple[Any, ...], options: dict[str, Any], found: Any, notes: list[tuple[Any, Sequence[Any], Any]]
     ) -> None:
-        if (key := self.make_key(args, options)) is None:
+        args, key = self.find_key(args, options)
+        if key is None:
             return
         steps: list[tuple[Callable[..., Any], list[Source]]] = []
         made: list[Any] = []
-        for call, given, result in notes:
+        devices = {each.device for each in args if type(each) is SimArray}
+        for call, given, result in _drop_spare_memory(notes, found):
+            if type(call) is NewMemory and result.device not in devices:
+                return  # on the current device, which is no part of the key
             sources = [self._find_source(args, made, each) for each in given]
             known = [each for each in sources if each is not None]
-            if len(known) < len(sources) or any(each is result for each in made):
+            if len(known) < len(sources):
                 return
             steps.append((call.bind(), known))
             made.append(result)
@@ -557,8 +622,8 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as an operation of an array library."""
     repeats = KnownCalls(function)
     name = function.__name__
-    get, make_key = repeats.get, repeats.make_key
-    in_c = _native.bind_simulated_operation(repeats._known, name, _KEYS.index(make_key))
+    get, find_key = repeats.get, repeats.find_key
+    in_c = _native.bind_simulated_operation(repeats._known, name, _KEYS.index(repeats.make_key))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -566,12 +631,14 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
             found = in_c(args, options, sys._getframe(1))
             if found is not NotImplemented:
                 return found
-        elif (known := get(make_key(args, options))) is not None:
-            if type(known) is KnownView:
-                return known.over(args[known.place])
-            found = known(args, call_from(sys._getframe(1), name))
-            if found is not NotImplemented:
-                return found
+        else:
+            flat, key = find_key(args, options)
+            if key is not None and (known := get(key)) is not None:
+                if type(known) is KnownView:
+                    return known.over(flat[known.place])
+                found = known(flat, call_from(sys._getframe(1), name))
+                if found is not NotImplemented:
+                    return found
         return repeats.call(args, options)
 
     made: Any = call  # reports name the function by its code, as the program called it

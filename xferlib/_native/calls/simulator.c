@@ -72,7 +72,8 @@ static struct {
     Py_ssize_t at[ALL_SLOTS];
     PyTypeObject *types[CLASSES];
     PyObject *kept; /* holds all of these */
-    PyObject *machine, *local, *make_owner, *owner_type, *kind_of, *is_ours, *threading_file, *call_from, *partial, *take, *view_type, *number_type;
+    PyObject *machine, *local, *make_owner, *owner_type, *kind_of, *is_ours, *threading_file, *call_from, *partial, *take, *view_type, *number_type,
+        *dtype_type;
     PyObject *ndarray;
     PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
@@ -951,6 +952,23 @@ static PyObject *convert_plain(PyObject *bounds, PyObject *value)
     return made;
 }
 
+/* Whether two arrays certainly share no byte. */
+static int lie_apart(PyObject *one, PyObject *two)
+{
+    PyObject *block = block_of(one), *own = SLOT(one, ARRAY_kind), *other = SLOT(two, ARRAY_kind);
+    if (!block || block != block_of(two))
+        return block != NULL;
+    if (own == Py_None || other == Py_None)
+        return 0;
+    const long long at = offset_of(one), place = offset_of(two);
+    if (at < 0 || place < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    return at + number_in(own, KIND_stop) <= place + number_in(other, KIND_start) ||
+           place + number_in(other, KIND_stop) <= at + number_in(own, KIND_start);
+}
+
 static PyObject *repeat(const known_call *c, PyObject *const *given, Py_ssize_t count, PyObject *called_at)
 {
     PyObject *found = NULL, *arguments;
@@ -960,7 +978,7 @@ static PyObject *repeat(const known_call *c, PyObject *const *given, Py_ssize_t 
         if (one == two && c->apart[i][2])
             is_aliased = 1;
         else
-            is_simple = is_array(one) && is_array(two) && block_of(one) && block_of(one) != block_of(two);
+            is_simple = is_array(one) && is_array(two) && lie_apart(one, two);
     }
     for (int i = 0; i < c->scalars && is_simple; ++i)
         is_simple = takes_number(&c->numbers[i], given[c->numbers[i].place]);
@@ -1203,14 +1221,64 @@ static int add_values(key *k, PyObject *const *given, Py_ssize_t count)
             is_added = add_kind(k, one);
         else if (PyLong_CheckExact(one))
             is_added = add_part(k, Py_NewRef(one));
-        else if (one == Py_None || one == Py_Ellipsis || PyBool_Check(one) || PyUnicode_CheckExact(one))
+        else if (one == Py_None || one == Py_Ellipsis || PyBool_Check(one) || PyUnicode_CheckExact(one) || Py_TYPE(one) == &PyType_Type)
             is_added = add_part(k, Py_NewRef((PyObject *)Py_TYPE(one))) && add_part(k, Py_NewRef(one));
         else if (Py_TYPE(one) == &PySlice_Type)
             is_added = add_slice(k, one);
+        else if (PyTuple_CheckExact(one))
+            is_added = add_part(k, key_of_tuple(one));
         else
-            is_added = PyTuple_CheckExact(one) && add_part(k, key_of_tuple(one));
+            is_added = PyType_IsSubtype(Py_TYPE(one), (PyTypeObject *)sim.dtype_type) && add_part(k, Py_NewRef(sim.dtype_type)) &&
+                       add_part(k, Py_NewRef(one)) && add_part(k, PyObject_GetAttrString(one, "char"));
     }
     return is_added;
+}
+
+/* Whether it is a list or a tuple with an array. */
+static int holds_array(PyObject *value)
+{
+    int is_list = PyList_CheckExact(value);
+    Py_ssize_t count = is_list ? PyList_Size(value) : PyTuple_CheckExact(value) ? PyTuple_Size(value) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (is_array(is_list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i)))
+            return 1;
+    return 0;
+}
+
+/* The arguments with the items of lists and tuples of arrays in their place, as `_flatten`; `nested` notes where which of these were,
+   or is NULL. NULL with an error set, or where there are too many. */
+static PyObject *flatten(PyObject *args, PyObject **nested)
+{
+    PyObject *found[MOST_ARGUMENTS], *notes = NULL, *made = NULL;
+    Py_ssize_t count = PyTuple_Size(args), all = 0;
+    int is_right = count <= MOST_ARGUMENTS;
+    *nested = NULL;
+    for (Py_ssize_t i = 0; i < count && is_right && !notes; ++i)
+        if (holds_array(PyTuple_GetItem(args, i)) && !(notes = PyList_New(0)))
+            is_right = 0;
+    if (is_right && !notes)
+        return Py_NewRef(args);
+    for (Py_ssize_t i = 0; i < count && is_right; ++i) {
+        PyObject *one = PyTuple_GetItem(args, i), *items, *noted;
+        if (!holds_array(one)) {
+            if ((is_right = all < MOST_ARGUMENTS))
+                found[all++] = Py_NewRef(one);
+            continue;
+        }
+        items = PySequence_Tuple(one); /* of its own: a list may change */
+        noted = items ? Py_BuildValue("(nOn)", i, Py_TYPE(one), PyTuple_Size(items)) : NULL;
+        is_right = noted && !PyList_Append(notes, noted) && all + PyTuple_Size(items) <= MOST_ARGUMENTS;
+        for (Py_ssize_t n = 0; is_right && n < PyTuple_Size(items); ++n)
+            found[all++] = Py_NewRef(PyTuple_GetItem(items, n));
+        Py_XDECREF(noted);
+        Py_XDECREF(items);
+    }
+    if (is_right && (made = xf_pack(found, all)) && !(*nested = PyList_AsTuple(notes)))
+        Py_CLEAR(made);
+    while (all--)
+        Py_DECREF(found[all]);
+    Py_XDECREF(notes);
+    return made;
 }
 
 static int add_types(key *k, PyObject *const *given, Py_ssize_t count)
@@ -1246,13 +1314,13 @@ static int is_number(PyObject *value)
     return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || Py_TYPE(value) == &PyComplex_Type || PyBool_Check(value);
 }
 
-/* The key of a call, as `KnownCalls.make_key` makes it; NULL for one that is not repeated, or with an error set. */
-static PyObject *make_key(const operation *o, PyObject *args, PyObject *options)
+/* The key of a call, as `KnownCalls.find_key` makes it; NULL for one that is not repeated, or with an error set. */
+static PyObject *make_key(const operation *o, PyObject *args, PyObject *nested, PyObject *options)
 {
     PyObject *given[MOST_ARGUMENTS], *name, *value;
     Py_ssize_t count = PyTuple_Size(args), place = 0, own = count, all;
     key k = {{NULL}, 0};
-    int is_right;
+    int is_right, ends_in_number;
     if (count + PyDict_Size(options) > MOST_ARGUMENTS || (o->keys == BY_TYPES && PyDict_Size(options)))
         return NULL;
     for (Py_ssize_t i = 0; i < count; ++i)
@@ -1260,17 +1328,15 @@ static PyObject *make_key(const operation *o, PyObject *args, PyObject *options)
     all = count;
     while (PyDict_Next(options, &place, &name, &value))
         given[all++] = value;
-    if (o->keys == BY_TYPES) {
-        is_right = add_types(&k, given, all);
-    } else {
-        own = o->keys == OF_ASSIGNMENT && all == 3 && count == 3 && is_number(given[2]) ? 2 : all;
-        is_right = add_values(&k, given, own);
-    }
-    is_right = is_right && add_shared(&k, given, o->keys == BY_TYPES ? all : own);
-    if (own == 2 && all == 3)
-        is_right = is_right && add_part(&k, Py_NewRef((PyObject *)Py_TYPE(given[2])));
+    ends_in_number = o->keys == OF_ASSIGNMENT && all == count && count && is_number(given[count - 1]);
+    own = all - ends_in_number;
+    is_right = (o->keys == BY_TYPES ? add_types : add_values)(&k, given, own) && add_shared(&k, given, own);
+    if (ends_in_number)
+        is_right = is_right && add_part(&k, Py_NewRef((PyObject *)Py_TYPE(given[count - 1])));
     for (place = 0; is_right && PyDict_Next(options, &place, &name, &value);)
         is_right = add_part(&k, Py_NewRef(name));
+    if (nested)
+        is_right = is_right && add_part(&k, Py_NewRef(nested));
     return pack_key(&k, is_right);
 }
 
@@ -1316,19 +1382,22 @@ static PyObject *repeat_known(const operation *o, PyObject *known, PyObject *arg
 static PyObject *call_operation(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const operation *o = PyCapsule_GetPointer(self, NULL);
-    PyObject *made, *known, *found;
+    PyObject *args, *nested, *made, *known, *found = NULL;
     if (!o || count != 3 || !PyTuple_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
         return PyErr_Format(PyExc_TypeError, "an operation takes its arguments, its options, and the frame of its caller");
-    made = make_key(o, given[0], given[1]);
-    if (!made)
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
-    known = PyDict_GetItemWithError(o->table, made);
-    Py_DECREF(made);
-    if (!known)
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
-    Py_INCREF(known); /* which a full table may drop */
-    found = repeat_known(o, known, given[0], given[2]);
-    Py_DECREF(known);
+    args = flatten(given[0], &nested);
+    made = args ? make_key(o, args, nested, given[1]) : NULL;
+    known = made ? PyDict_GetItemWithError(o->table, made) : NULL;
+    if (known) {
+        Py_INCREF(known); /* which a full table may drop */
+        found = repeat_known(o, known, args, given[2]);
+        Py_DECREF(known);
+    } else if (!PyErr_Occurred()) {
+        found = Py_NewRef(Py_NotImplemented);
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(nested);
+    Py_XDECREF(args);
     return found;
 }
 
@@ -1355,7 +1424,7 @@ static PyObject *bind(void *data, PyObject **kept, PyObject *arguments, PyCapsul
 
 /* (machine, what has each thread's streams, NumPy's type and C API, the classes in the order of `enum`, `tuple.__new__` and
    `LastOwner`, `kind_of`, the files that are xferlib's or not, the file of `threading`, `call_from`, `functools.partial`, `_take`,
-   `KnownView` and `ConvertedNumber`) -> None: from now on the functions here work on this machine */
+   `KnownView`, `ConvertedNumber` and `np.dtype`) -> None: from now on the functions here work on this machine */
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
 {
     PyObject *types, *numpy;
@@ -1369,9 +1438,9 @@ PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
     Py_XDECREF(sim.kept);
     sim.kept = Py_NewRef(arguments);
     sim.is_ready = 0;
-    if (!PyArg_ParseTuple(arguments, "OOOOO!OOOO!OOOOOO", &sim.machine, &sim.local, &sim.ndarray, &numpy, &PyTuple_Type, &types, &sim.make_owner,
+    if (!PyArg_ParseTuple(arguments, "OOOOO!OOOO!OOOOOOO", &sim.machine, &sim.local, &sim.ndarray, &numpy, &PyTuple_Type, &types, &sim.make_owner,
                           &sim.owner_type, &sim.kind_of, &PyDict_Type, &sim.is_ours, &sim.threading_file, &sim.call_from, &sim.partial, &sim.take,
-                          &sim.view_type, &sim.number_type) ||
+                          &sim.view_type, &sim.number_type, &sim.dtype_type) ||
         !(table = xf_numpy_functions(numpy)))
         return NULL;
     memcpy(&sim.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));

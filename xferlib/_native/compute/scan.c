@@ -135,7 +135,7 @@ typedef struct {
     void (*fill)(char *v, Py_ssize_t n); /* with what changes nothing */
     void (*begin)(char *v);              /* the distances within the first vector, where `fill` does not do for it, or NULL */
     void (*first)(const char *x, char *v, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun, const char *begin);
-    void (*chain)(char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun);
+    void (*chain)(const char *x, char *v, Py_ssize_t d, Py_ssize_t e, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun);
     void (*move)(char *strip, char *out, Py_ssize_t rows, int is_back);
 } by_distance;
 
@@ -150,7 +150,7 @@ enum {
     LINE_NBYTES = 64,
 };
 
-/* Up to four distances d, 2d, 4d and 8d in one pass, from the first vector on: what each step needs of the steps before it is
+/* Up to four distances d, 2d, 4d and 8d in one pass, from the first vector on, to results that are e apart: what each step needs of the steps before it is
    kept, in `kept` for the next block too, and a chain of vectors d apart never meets another. Before the first element
    stands one that changes nothing, or there is nothing where EXISTS says so. */
 #define CHAIN_STEP(COMBINE, BEHIND, LANES, EXISTS, K)                    \
@@ -171,12 +171,13 @@ enum {
         two[(K) & 1] = a;                                                \
         four[(K) & 3] = b;                                               \
         if (most == 4) {                                                 \
-            v[i] = EXISTS(q + K, 8, COMBINE(eight[K], c), c);            \
+            v[o] = EXISTS(q + K, 8, COMBINE(eight[K], c), c);            \
             eight[K] = c;                                                \
         } else                                                           \
-            v[i] = levels == 3 ? c : levels == 2 ? b : a;                \
+            v[o] = levels == 3 ? c : levels == 2 ? b : a;                \
         if ((i += d) >= n)                                               \
             break;                                                       \
+        o += e;                                                          \
     }
 #define ALWAYS(q, k, combined, alone) ((void)(q), (combined))
 #define FROM(q, k, combined, alone) ((q) >= (k) ? (combined) : (alone))
@@ -196,8 +197,9 @@ enum {
         for (Py_ssize_t i = 0; i < n * (Py_ssize_t)(sizeof(VECTOR) / sizeof(T)); ++i)                                     \
             ((T *)(void *)v)[i] = NEUTRAL;                                                                                \
     }                                                                                                                     \
-    INLINED void NAME##_chain_of(const VECTOR *from, VECTOR *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, \
-                                 VECTOR *kept, Py_ssize_t begun, const VECTOR *begin, const int most, const int is_first) \
+    INLINED void NAME##_chain_of(const VECTOR *from, VECTOR *v, Py_ssize_t d, Py_ssize_t e, Py_ssize_t chains, Py_ssize_t n, \
+                                 int levels, VECTOR *kept, Py_ssize_t begun, const VECTOR *begin, const int most,         \
+                                 const int is_first)                                                                      \
     {                                                                                                                     \
         typedef VECTOR V;                                                                                                 \
         enum { WIDTH = sizeof(V) / sizeof(T) };                                                                           \
@@ -211,7 +213,7 @@ enum {
         for (Py_ssize_t r = 0; r < chains && r < n; ++r) {                                                                \
             V *own = kept ? kept + (is_first ? FIRST_KEPT : 0) + ((1 << most) - 1) * r : none;                            \
             V last = own[0], two[2] = {own[1], own[2]}, four[4] = {own[3], own[4], own[5], own[6]}, eight[8];             \
-            Py_ssize_t i = r;                                                                                             \
+            Py_ssize_t i = r, o = r;                                                                                      \
             for (int k = 0; k < 8 && most == 4; ++k)                                                                      \
                 eight[k] = own[7 + k];                                                                                    \
             for (Py_ssize_t q = begun / d;; q += 8) {                                                                     \
@@ -239,17 +241,19 @@ enum {
         const VECTOR *from = (const VECTOR *)(const void *)x, *one = (const VECTOR *)(const void *)begin;                 \
         VECTOR *to = (VECTOR *)(void *)v, *own = (VECTOR *)(void *)kept;                                                  \
         if (levels == 4)                                                                                                  \
-            NAME##_chain_of(from, to, 1, 1, n, 4, own, begun, one, 4, 1);                                                 \
+            NAME##_chain_of(from, to, 1, 1, 1, n, 4, own, begun, one, 4, 1);                                              \
         else                                                                                                              \
-            NAME##_chain_of(from, to, 1, 1, n, levels, own, begun, one, 3, 1);                                            \
+            NAME##_chain_of(from, to, 1, 1, 1, n, levels, own, begun, one, 3, 1);                                         \
     }                                                                                                                     \
-    INLINED void NAME##_chain_body(char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun) \
+    INLINED void NAME##_chain_body(const char *x, char *v, Py_ssize_t d, Py_ssize_t e, Py_ssize_t chains, Py_ssize_t n,    \
+                                   int levels, char *kept, Py_ssize_t begun)                                              \
     {                                                                                                                     \
+        const VECTOR *from = (const VECTOR *)(const void *)x;                                                             \
         VECTOR *to = (VECTOR *)(void *)v, *own = (VECTOR *)(void *)kept;                                                  \
         if (levels == 4)                                                                                                  \
-            NAME##_chain_of(to, to, d, chains, n, 4, own, begun, NULL, 4, 0);                                             \
+            NAME##_chain_of(from, to, d, e, chains, n, 4, own, begun, NULL, 4, 0);                                        \
         else                                                                                                              \
-            NAME##_chain_of(to, to, d, chains, n, levels, own, begun, NULL, 3, 0);                                        \
+            NAME##_chain_of(from, to, d, e, chains, n, levels, own, begun, NULL, 3, 0);                                   \
     }                                                                                                                     \
     INLINED void NAME##_move_body(char *strip, char *out, Py_ssize_t rows, int is_back)                                   \
     {                                                                                                                     \
@@ -265,7 +269,8 @@ enum {
 #define OF_FIRST                                                                                                          \
     (const char *x, char *v, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun, const char *begin), (x, v, n, levels, kept, begun, begin)
 #define OF_CHAIN                                                                                                          \
-    (char *v, Py_ssize_t d, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun), (v, d, chains, n, levels, kept, begun)
+    (const char *x, char *v, Py_ssize_t d, Py_ssize_t e, Py_ssize_t chains, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun), \
+        (x, v, d, e, chains, n, levels, kept, begun)
 #define OF_MOVE (char *strip, char *out, Py_ssize_t rows, int is_back), (strip, out, rows, is_back)
 #define WITH(MACRO, ...) MACRO(__VA_ARGS__)
 #define EACH(MACRO, NAME, VECTOR, BEGIN)                                                                                  \
@@ -291,14 +296,15 @@ static Py_ssize_t shorter(Py_ssize_t a, Py_ssize_t b)
     return a < b ? a : b;
 }
 
-/* All distances below a tile, for its vectors from `at` on of a row of `count`, to blocks that lie PITCH apart; `kept` has what
-   each pass keeps. */
-static void scan_tile(const by_distance *o, const char *x, char *v, Py_ssize_t at, Py_ssize_t count, Py_ssize_t nbytes, char *kept)
+/* All distances below a tile, for its vectors from `at` on of a row of `count`: to `out` where its last distances end there, else to
+   blocks that lie PITCH apart, and then to `out` by `copy`. `kept` has what each pass keeps. */
+static void scan_tile(const by_distance *o, const char *x, char *v, char *out, Py_ssize_t at, Py_ssize_t count, Py_ssize_t nbytes,
+                      char *kept, void (*copy)(char *restrict, const char *restrict, size_t))
 {
     const Py_ssize_t size = o->nbytes, n = shorter(TILE, count - at);
     char *const states = kept + (FIRST_KEPT + KEPT) * size;
     _Alignas(LINE_NBYTES) char begin[LINE_NBYTES] = {0};
-    const int has_begin = !at && o->begin;
+    const int has_begin = !at && o->begin, are_whole = count > BLOCK && nbytes - at * size >= n * size;
     if (has_begin) {
         memcpy(begin, x, (size_t)shorter(size, nbytes));
         o->begin(begin);
@@ -313,11 +319,13 @@ static void scan_tile(const by_distance *o, const char *x, char *v, Py_ssize_t a
         }
         o->first(from, block, m, levels_below(1, count), kept, at + b, has_begin && !b ? begin : NULL);
         if (count > 16)
-            o->chain(block, 16, 16, m, levels_below(16, count), count > BLOCK ? states : NULL, at + b);
+            o->chain(block, block, 16, 16, 16, m, levels_below(16, count), count > BLOCK ? states : NULL, at + b);
     }
     if (count > BLOCK)
-        o->chain(v, PITCH, BLOCK, n / BLOCK * PITCH + n % BLOCK, levels_below(BLOCK, shorter(count, TILE)),
-                 count > TILE ? states + KEPT * 16 * size : NULL, at / BLOCK * PITCH);
+        o->chain(v, are_whole ? out : v, PITCH, are_whole ? BLOCK : PITCH, BLOCK, n / BLOCK * PITCH + n % BLOCK,
+                 levels_below(BLOCK, shorter(count, TILE)), count > TILE ? states + KEPT * 16 * size : NULL, at / BLOCK * PITCH);
+    for (Py_ssize_t b = 0; b < n && !are_whole; b += BLOCK)
+        copy(out + b * size, v + b / BLOCK * PITCH * size, (size_t)shorter(BLOCK * size, nbytes - (at + b) * size));
 }
 
 /* The vectors of COLUMNS of all tiles, `strip` to `out` or back; the last tile has `left` bytes from them on. */
@@ -347,18 +355,15 @@ static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_s
     states = room + LINE_NBYTES - (uintptr_t)room % LINE_NBYTES;
     v = states + kept * size;
     o->fill(states, kept);
-    for (Py_ssize_t at = 0; at < count; at += TILE) {
-        scan_tile(o, x + at * size, v, at, count, nbytes, states);
-        for (Py_ssize_t b = at; b < count && b < at + TILE; b += BLOCK)
-            copy(out + b * size, v + (b - at) / BLOCK * PITCH * size, (size_t)shorter(BLOCK * size, nbytes - b * size));
-    }
+    for (Py_ssize_t at = 0; at < count; at += TILE)
+        scan_tile(o, x + at * size, v, out + at * size, at, count, nbytes, states, copy);
     for (Py_ssize_t q = 0; q < rows && rows > 1; ++q) /* the columns between */
         o->fill(v + (q * STRIP + COLUMNS) * size, 1);
     for (Py_ssize_t at = 0; at < TILE && rows > 1; at += COLUMNS) {
         const Py_ssize_t left = nbytes - ((rows - 1) * TILE + at) * size;
         move_columns(o, v, out + at * size, rows, left, 0);
         for (Py_ssize_t d = 1; d < rows; d *= 16)
-            o->chain(v, d * STRIP, d * STRIP, rows * STRIP, levels_below(d, rows), NULL, 0);
+            o->chain(v, v, d * STRIP, d * STRIP, d * STRIP, rows * STRIP, levels_below(d, rows), NULL, 0);
         move_columns(o, v, out + at * size, rows, left, 1);
     }
     free(room);
