@@ -428,7 +428,7 @@ class Lent:
         if stream.capture is not None:
             stream.capture.keep(self.array)
             return
-        self.backend.consumed(self.array, stream.convert_for(self.backend))
+        self.backend.note_use(self.array, stream.convert_for(self.backend))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
