@@ -16,8 +16,6 @@ from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
-from xferlib.kernels.float64_errors import ERRORS
-from xferlib.kernels.float64_gamma import GAMMAS
 from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.formulas import BOUNDS, OWN
 from xferlib.kernels.functions import TABLE
@@ -115,7 +113,7 @@ def test_next_to_the_ends_and_where_a_definition_changes():
 
 
 def test_own_functions_are_those_that_are_defined():
-    assert sorted(OWN) == sorted({**SPECIAL, **ERRORS, **GAMMAS})
+    assert sorted(OWN) == sorted(SPECIAL)
 
 
 @pytest.mark.parametrize("name", LIMITS)
