@@ -170,7 +170,7 @@ class Choosing(Harness):
         assert xl.device_of(doubled) is self.target_device
         assert_same_bits(self.down(doubled), np.arange(0, 8, 2, dtype=np.float32))
 
-    def test_functions_of_the_namespace_are_pickled_by_name(self) -> None:
+    def test_functions_of_the_namespace_can_be_pickled(self) -> None:
         self.need("namespace")
         xp = self.raw.namespace()
         for part, names in (
@@ -178,7 +178,8 @@ class Choosing(Harness):
             (xp.linalg, ["matmul", "matrix_transpose", "qr", "vector_norm"]), (xp.fft, ["fft", "fftfreq"]),
         ):  # fmt: skip
             for function in (getattr(part, name) for name in names):
-                assert pickle.loads(pickle.dumps(function)) is function
+                again = pickle.loads(pickle.dumps(function))  # CuPy makes another ufunc
+                assert (type(again), again.__name__) == (type(function), function.__name__)
 
     def test_scalars_alone_are_numpys(self) -> None:
         found: list[Any] = [xl.get_array_module(1, 2.5), xl.get_array_module()]
