@@ -570,7 +570,7 @@ def test_the_page_lists_the_functions_that_snippets_know():
     known = re.findall(r"\w+", str(caught.value).partition("known are ")[2].partition("\n")[0])
     page = (Path(__file__).parents[2] / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
     assert len(known) > 80
-    assert not {*known} - {*re.findall(r"\w+", page)}
+    assert not [name for name in known if not re.search(rf"\b{name}\b", page)]
 
 
 @pytest.mark.parametrize(("name", "own"), [("arcsin", "asin"), ("power", "pow"), ("conjugate", "conj")])

@@ -2,7 +2,7 @@
 
 Intermediate results are sums of two numbers. Where a product decides the last bit it is exact, because a table has
 numbers of 26 bits and a second one for what is left. The constants are made by
-``tools/float64_trigonometry_constants.py``.
+``tools/float64_constants.py``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from xferlib.kernels.ir import FLOAT64, Node, Table
 # A table has the error function's values and slopes at multiples of 1/16; the series around the nearest one has the
 # coefficients of Hermite's polynomials, which their recurrence gives.
 
-_ERF = read_constants("float64_special")
+_C = read_constants("float64_special")
 
-ERROR_TABLE = Table("errors", (_ERF["erf"], _ERF["erf_rest"], _ERF["slope"], _ERF["slope_rest"]))
+ERROR_TABLE = Table("errors", (_C["erf"], _C["erf_rest"], _C["slope"], _C["slope_rest"]))
 """The error function and its slope at ``row / 16``, each in two parts; the slope's first has 26 bits."""
 
 _STEPS = 16.0
@@ -91,7 +91,7 @@ def _erf(x: Real) -> tuple[Real, Node]:
 
 def _rare_erf(x: Real) -> Real:
     size = abs(x)
-    found = multiple_of(size, *_ERF["first_slope"])
+    found = multiple_of(size, *_C["first_slope"])
     return with_sign(x.of(1.0).where(size.compare("ge", _LARGEST), found), x)
 
 
@@ -156,8 +156,7 @@ def _rare_cospi(x: Real) -> Real:
 # From 1/2 on ``erfc(x)`` is ``exp(-x * x)`` times ``erfcx(x)``, of which a table has values and derivatives; below, it
 # is 1 less the error function. An inverse is a formula for nearly all bits and one step of Newton's method.
 
-_ERFCX = read_constants("float64_errors")
-SCALED = Table("scaled_errors", tuple(_ERFCX[f"erfcx_{k}"] for k in range(14)))
+SCALED = Table("scaled_errors", tuple(_C[f"erfcx_{k}"] for k in range(14)))
 """``erfcx`` around the middles of 16 parts of each binade from 1/2 to 32."""
 _FIRST = 1022 << 4
 """The row of 1/2, in the highest bits of floats."""
@@ -165,8 +164,8 @@ _MIDDLE = 1 << 47
 _LEAST_ROW, _MOST, _ZERO = 0.5, 32.0, 30.0
 """Where the table begins and ends, and from where on ``erfc`` is 0."""
 _INFINITY, _NAN, _GREATEST = math.inf, math.nan, sys.float_info.max
-_SLOPE, _SLOPE_REST = _ERFCX["slope"]
-_ROOT_HALF, _ROOT_HALF_REST = _ERFCX["root_half"]
+_SLOPE, _SLOPE_REST = _C["first_slope"]
+_ROOT_HALF, _ROOT_HALF_REST = _C["root_half"]
 _SERIES = tuple(math.prod(range(1, 2 * k, 2)) * (-0.5) ** k for k in range(1, 9))
 """``sqrt(pi) x erfcx(x) - 1`` in powers of ``1 / x**2``, divided by the first."""
 
@@ -312,7 +311,7 @@ def _erfinv(x: Real) -> tuple[Real, Node]:
 
 def _rare_erfinv(x: Real) -> Real:
     size = abs(x)
-    tiny = multiple_of(size, *_ERFCX["first_inverse"])
+    tiny = multiple_of(size, *_C["first_inverse"])
     found = tiny.where(size.compare("lt", 0.5), size.of(_INFINITY).where(size.compare("eq", 1.0), _NAN))
     return with_sign(found, x)
 
@@ -347,15 +346,14 @@ def _normcdfinv(p: Real) -> tuple[Real, Node]:
 # exponential of Stirling's series, and below 0 the reflection. The logarithm has a table of
 # ``log(gamma(x)) / ((x - 1) * (x - 2))``, because it is 0 at 1 and 2.
 
-_GAMMA = read_constants("float64_gamma")
 _GAMMA_STEPS = 32.0
-GAMMA = Table("gammas", tuple(_GAMMA[f"gamma_{k}"] for k in range(13)))
+GAMMA = Table("gammas", tuple(_C[f"gamma_{k}"] for k in range(13)))
 """The function around ``1 + row / 32``."""
-LOGARITHM = Table("gamma_logarithms", tuple(_GAMMA[f"log_{k}"] for k in range(14)))
+LOGARITHM = Table("gamma_logarithms", tuple(_C[f"log_{k}"] for k in range(14)))
 """``log(gamma(x)) / ((x - 1) * (x - 2))`` around ``row / 32``, from 1/2 to 3."""
 _LARGE = 8.0
-_HALF_LOG, _HALF_LOG_REST = _GAMMA["half_log"]
-_LOG_PI, _LOG_PI_REST = _GAMMA["log_pi"]
+_HALF_LOG, _HALF_LOG_REST = _C["half_log"]
+_LOG_PI, _LOG_PI_REST = _C["log_pi"]
 _USUAL, _HUGE = 150.0, 2.0**900
 """Up to here the two functions are computed without regard to the ends of the range."""
 _TINY = 2.0**-100
@@ -389,7 +387,7 @@ def _log_of_large(x: Real) -> Pair:
     high, error = sum_of(high, -x)
     high, more = sum_of(high, x.of(_HALF_LOG))
     inverse = 1.0 / x
-    series = inverse * polynomial(inverse * inverse, _GAMMA["stirling"])
+    series = inverse * polynomial(inverse * inverse, _C["stirling"])
     return sum_of(high, ((error + more) + lost * log) + (low + (series + _HALF_LOG_REST)))
 
 
