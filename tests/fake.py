@@ -285,7 +285,7 @@ class FakeBackend(Backend, FastPath):
         allocation = self.machine.allocate(nbytes, _stream(stream))
         info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
         array = self.array_class(allocation, info)
-        self.consumed(array, self.stream_current(device))
+        self.note_use(array, self.stream_current(device))
         return array
 
     def view(self, array: FakeArray) -> ArrayInfo:
@@ -297,7 +297,7 @@ class FakeBackend(Backend, FastPath):
         )
         return self.array_class(slab.allocation, info)
 
-    def consumed(self, array: FakeArray, stream: RawStream) -> None:
+    def note_use(self, array: FakeArray, stream: RawStream) -> None:
         assert stream.device.backend == self.name  # a library takes no stream of another one's
         array.allocation.users[_stream(stream).key] = _stream(stream)
 

@@ -94,6 +94,18 @@ def test_devices_are_named_in_any_way_and_what_cannot_be_had_is_refused() -> Non
     assert "no attribute 'nothing'" in said[9]
 
 
+def test_functions_are_pickled_by_name_those_of_array_api_compat_too() -> None:
+    run("""
+        import inspect, pickle
+
+        names = [(part, name) for part in (xp, xp.linalg, xp.fft) for name in dir(part)]
+        own = [getattr(part, name) for part, name in names if inspect.isfunction(getattr(part, name))]
+        found = [each for each in own if each.__module__.startswith(("xferlib", "array_api_compat"))]
+        assert {xp.linalg.matmul, xp.vecdot} <= set(found)
+        assert all(pickle.loads(pickle.dumps(each)) is each for each in found)
+    """)
+
+
 def test_functions_of_the_namespace_work_on_a_gpu() -> None:
     cupy = pytest.importorskip("cupy")
     import xferlib as xl

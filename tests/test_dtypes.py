@@ -23,7 +23,9 @@ from xferlib.testing import configured, dtypes, load_backend, promotion, strateg
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 NAMES = (*dtypes.SMALL_FLOATS, *dtypes.STORED)
-OF_TORCH = tuple(name for name in NAMES if not name.endswith("int4_x2"))
+OF_SAFETENSORS = tuple(name for name in NAMES if name in dtypes.SMALL_FLOATS or dtypes.STORED[name].safetensors)
+OF_TORCH = OF_SAFETENSORS
+"""Torch's format has the dtypes that torch has."""
 HostArray = np.ndarray[Any, Any]
 
 
@@ -61,6 +63,11 @@ def test_names_in_every_spelling() -> None:
             assert promotion.check_dtype(spelling) is own
         assert dtypes.name_of(own) == name
     assert promotion.check_dtype(torch.float4_e2m1fn_x2) == promotion.check_dtype("float4_e2m1fn_x2")
+
+
+def test_the_page_has_every_name_of_the_table() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "dtypes.md").read_text("utf-8")
+    assert not [name for name in NAMES if f"`{name}`" not in page]
 
 
 def test_the_table_has_the_numbers_of_ml_dtypes() -> None:
@@ -392,7 +399,7 @@ def test_overflow_and_nan() -> None:
 # --- files
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("int4_x2")])
+@pytest.mark.parametrize("name", OF_SAFETENSORS)
 def test_safetensors(library: str, name: str, tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     x, path = host_array(name, (3, 4)), tmp_path / "x.safetensors"

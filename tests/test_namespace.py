@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,6 +36,7 @@ from tests.comparing import (
     quiet,
     report,
 )
+from tests.processes import printed
 from tests.sizes import IS_LONG
 from tools import namespace_table
 from xferlib.errors import XferError
@@ -297,3 +299,9 @@ def test_arrays_are_made_on_the_device_asked_for(xp: Any) -> None:
     for make in makers:
         assert xl.device_of(make(xl.device_of(x))) == xl.device_of(make(str(xl.device_of(x)))) == xl.device_of(x)
         assert xl.device_of(make(x.device)) == xl.device_of(x)
+
+
+def test_another_process_finds_the_namespace_and_its_functions_by_name(xp: Any, backend: str) -> None:
+    for found in (xp, xp.linalg, xp.sum, xp.linalg.matmul, xp.fft.fftn):
+        program = f"import pickle; print(pickle.loads({pickle.dumps(found)!r}).__name__)"
+        assert printed("-c", program).strip() == found.__name__

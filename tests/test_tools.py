@@ -207,3 +207,23 @@ def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dar
         assert pixels[:4, :4, 3].max() == 0
         rims = pixels[pixels[:, :, 3] > 0.99]  # full ink: text, lines and bars
         assert 0.1 < np.median(rims[:, :3] ** 2.2 @ [0.2126, 0.7152, 0.0722]) < 0.5
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_test_that_fails_under_a_sanitizer_counts_though_nothing_is_reported(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = load("check_native")
+
+    def copy(_: Path, tree: Path, **__: Any) -> None:
+        (tree / "xferlib" / "_native").mkdir(parents=True)
+        (tree / "xferlib" / "_native" / "emulator.so").touch()
+
+    def run(*command: str, **_: Any) -> Any:
+        is_tests = "pytest" in command
+        return subprocess.CompletedProcess(command, status if is_tests else 0, "1 passed" if is_tests else "True", "")
+
+    monkeypatch.setattr(script, "find_runtimes", lambda *_: "libasan.so")
+    monkeypatch.setattr(script.shutil, "copytree", copy)
+    monkeypatch.setattr(script, "run", run)
+    assert script.watch_tests("cc", ["tests"]) == status

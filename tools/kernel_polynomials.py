@@ -23,7 +23,7 @@ import mpmath
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "native_functions.c"
 BEGIN, END = "// constants: ", "// end of constants\n"
-TOOLS = ("kernel_polynomials", "cuda_tables", "float64_constants", "float64_trigonometry_constants")
+TOOLS = ("kernel_polynomials", "cuda_tables", "float64_constants")
 """The modules that compute constants."""
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "constants.json"

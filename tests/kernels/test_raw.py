@@ -221,7 +221,7 @@ class _Library:
     def stream_current(self, device):
         return "stream"
 
-    def consumed(self, array, stream):
+    def note_use(self, array, stream):
         self.consumed_by.append((array, stream))
 
     def repeat_launch(self, kernel, grid, block, arrays, fields, *, device):

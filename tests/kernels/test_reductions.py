@@ -717,7 +717,7 @@ class _Gpu(Emulator):
         ).transpose(np.argsort(order))
         self.operands = lambda arrays: [each.ctypes.data for each in arrays]
         self.note_write = lambda array, label: self.writes.append(label)
-        self.consumed = lambda array, stream: self.uses.append(array)
+        self.note_use = lambda array, stream: self.uses.append(array)
 
     def view(self, x):
         return ArrayInfo(x.ctypes.data, x.shape, x.strides, x.dtype, cast("Any", self), x.flags.writeable)

@@ -174,7 +174,7 @@ class VendorBackend(BareBackend):
     ) -> VendorArray:
         return VendorArray(host_memory(pointer, shape, dtype, owner))
 
-    def consumed(self, array: VendorArray, stream: RawStream) -> None:
+    def note_use(self, array: VendorArray, stream: RawStream) -> None:
         self.consumptions.append((array, stream))
 
     def compute_capability(self, device: Device) -> tuple[int, int]:

@@ -7,9 +7,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import xferlib as xl
 from xferlib.sim.detector import Mode
 from xferlib.sim.machine import Machine
 from xferlib.sim.schedules import Lazy, Schedule, Settings
+
+
+@pytest.fixture
+def on_sim() -> Iterator[object]:
+    """The simulator is the default backend."""
+    with xl.use_backend("sim") as backend:
+        yield backend
 
 
 @pytest.fixture

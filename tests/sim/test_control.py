@@ -24,10 +24,7 @@ from xferlib.testing import pending_count
 N = 1 << 15
 
 
-@pytest.fixture(autouse=True)
-def on_sim() -> object:
-    with xl.use_backend("sim") as backend:
-        yield backend
+pytestmark = pytest.mark.usefixtures("on_sim")
 
 
 def racy() -> None:

@@ -6,7 +6,7 @@ import operator
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 X = np.array([3.5, -1.0, 0.0, 2.0])
 
 
-@pytest.fixture(autouse=True)
-def _simulated() -> Iterator[None]:
-    with xl.use_backend("sim"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_sim")
 
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {

@@ -312,13 +312,13 @@ def no_memory_left() -> Iterator[None]:
         ("event_wait", lambda: consume(medium_pinned) == list(range(7))),
         ("event_wait", lambda: consume(medium_generated) == list(range(7))),
         ("event_wait", lambda: consumed_images(listed_images)),
-        ("consumed", lambda: on_streams_in_turn(medium)),
+        ("note_use", lambda: on_streams_in_turn(medium)),
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
         ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
         ("event_wait", lambda: bool((mapped() == ROWS).all())),
         ("event_wait", lambda: consume(pinned, depth=1) == list(range(7))),
-        ("consumed", lambda: summed(pageable) == 21.0),
+        ("note_use", lambda: summed(pageable) == 21.0),
     ],
 )
 def test_a_wait_that_is_taken_away_is_found_out(

@@ -15,12 +15,6 @@ from xferlib.errors import ConfigError
 pytestmark = pytest.mark.usefixtures("on_sim")
 
 
-@pytest.fixture
-def on_sim() -> object:
-    with xl.use_backend("sim") as backend:
-        yield backend
-
-
 # --- profiles from a benchmark
 
 FIGURES = Path(__file__).parents[2] / "docs" / "benchmarks" / "h200" / "transfer.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,7 @@ from xferlib import sim
 N = 1 << 15
 
 
-@pytest.fixture(autouse=True)
-def on_sim() -> Iterator[None]:
-    with xl.use_backend("sim"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_sim")
 
 
 SOURCE: Any = None

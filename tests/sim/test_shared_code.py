@@ -170,7 +170,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         thread.start()
         thread.join()
 
-    finish, kept, is_mine = xl.Transfer.finish, SimBackend.select_held, deferred.is_mine
+    finish, kept, is_mine = xl.Transfer.finish, SimBackend.select_retained, deferred.is_mine
     finishing: list[xl.Transfer] = []
     acted: list[xl.Transfer] = []
 
@@ -198,7 +198,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         xl.synchronize()
         monkeypatch.setattr(xl.Transfer, "finish", finished)
         if is_upload:
-            monkeypatch.setattr(SimBackend, "select_held", held)
+            monkeypatch.setattr(SimBackend, "select_retained", held)
         else:
             monkeypatch.setattr(deferred, "is_mine", left)
         (xl.to_device_async(np.zeros(1 << 16)) if is_upload else xl.to_host_async(device)).result()

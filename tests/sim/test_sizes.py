@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,7 @@ Array = np.ndarray[Any, Any]
 Make = Callable[[int], Array]
 
 
-@pytest.fixture(autouse=True)
-def on_sim() -> Iterator[None]:
-    with xl.use_backend("sim"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_sim")
 
 
 def pinned(nbytes: int) -> Array:

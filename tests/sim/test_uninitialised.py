@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import sim
 
-
-@pytest.fixture(autouse=True)
-def on_sim() -> Iterator[None]:
-    with xl.use_backend("sim"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_sim")
 
 
 def reported(program: Callable[[], Any]) -> list[sim.Race]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._api import transfers
-from xferlib._api.transfers import is_fortran, reverse_axes
+from xferlib._api.transfers import is_fortran
 from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import Array, as_host_array, c_strides, check_dtype, check_number, is_c_contiguous, shape_of
 from xferlib._core.device import DeviceSpec
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 Shape = int | Sequence[int]
 
 
+def _reverse_axes(array: Array) -> Array:
+    """A view of an array with its axes reversed."""
+    backend = registry.owner_of(array)
+    assert backend is not None
+    return backend.at(backend.device_of(array)).reversed_axes(array)
+
+
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
@@ -51,7 +58,7 @@ def empty(
         DeviceMemoryError: The device has too little memory.
     """
     if is_fortran(order, "empty"):
-        return reverse_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
+        return _reverse_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
     place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
     owner = registry.part_of(place)
     owner.attach(place)
@@ -77,7 +84,7 @@ def _fill(
 ) -> Array:
     """`full`, for a function that errors name."""
     if is_fortran(order, call):
-        return reverse_axes(_fill(call, shape_of(shape)[::-1], fill_value, dtype, backend, device, "C"))
+        return _reverse_axes(_fill(call, shape_of(shape)[::-1], fill_value, dtype, backend, device, "C"))
     if fill_value is None or isinstance(fill_value, str):
         raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is not a number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
@@ -646,7 +653,7 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
     sources = [describe.source_of(each, what=f"arrays[{index}]") for index, each in enumerate(given)]
     wanted = describe.choose_dtype(dtype, np.result_type(*(each.dtype for each in sources)))
     plan = plan_concat([each.shape for each in sources], axis, wanted)
-    if any(backend.detached(each) is not each for each in given):
+    if any(backend.detach(each) is not each for each in given):
         xp: Any = backend.namespace()
         joined: Array = xp.concat([xp.astype(each, getattr(xp, wanted.name)) for each in given], axis=axis)
         return joined

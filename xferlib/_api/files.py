@@ -337,8 +337,8 @@ _METADATA_KEY = "xferlib"
 _DTYPES = {
     "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
     "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
-    "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
     **{each.safetensors: name for name, each in dtypes.SMALL_FLOATS.items()},
+    **{each.safetensors: name for name, each in dtypes.STORED.items() if each.safetensors},
 }  # fmt: skip
 """The dtypes by the format's names."""
 _NAMES = {name: theirs for theirs, name in _DTYPES.items()}

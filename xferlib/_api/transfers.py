@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
 from xferlib._core import blocks, registry
-from xferlib._core.arrays import Array, check_dtype, is_c_contiguous
+from xferlib._core.arrays import Array, check_dtype
 from xferlib._core.device import DeviceSpec
-from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
-from xferlib._transfer.describe import CopySource, CopyTarget, source_of
 from xferlib._transfer.handle import Transfer
-from xferlib.errors import ArgumentError, LayoutError, quote
+from xferlib.errors import ArgumentError, quote
 
 if TYPE_CHECKING:
     from typing import Never
 
     from xferlib._core.arrays import HostArray
-    from xferlib._core.device import RawStream
 
 
 # The order in which elements lie: arrays in Fortran order are those in C order with their axes reversed.
@@ -39,24 +35,6 @@ def is_fortran(order: Any, call: str) -> bool:
     if not isinstance(order, str) or order not in ("C", "F"):
         raise ArgumentError(f"{call}: order={quote(order)} is neither 'C' nor 'F'; give one of them")
     return order == "F"
-
-
-def reverse_axes(array: Array) -> Array:
-    """A view of an array with its axes reversed."""
-    backend = registry.owner_of(array)
-    assert backend is not None
-    return backend.at(backend.device_of(array)).reversed_axes(array)
-
-
-def _send_reversed(source: CopySource, target: CopyTarget, dtype: Any, copy: bool | None) -> Array:
-    """`to_device` of an array that arrives in Fortran order."""
-    lies: Any = source.host if source.host is not None else source.info
-    is_fit = is_c_contiguous(lies.shape[::-1], lies.strides[::-1], lies.dtype.itemsize)
-    if copy is False and not is_fit:
-        raise LayoutError("copy=False, but the array is not in Fortran order; pass copy=None or copy=True")
-    turned = describe.reverse_axes(source)
-    sent = copies.transfer_between(turned, target, dtype, copy=copy if is_fit else True)
-    return source.given if sent is turned.given else reverse_axes(sent)
 
 
 _native.tell_if_absent()
@@ -119,13 +97,11 @@ def to_device(
     is_reversed = order is not IN_C and is_fortran(order, "to_device")
     if is_reversed and out is not None:
         raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
+    if saturate is not False:
+        refuse_no_flag(saturate, "to_device: saturate")
     source = describe.source_of(x, dtype=dtype)
     target = describe.target_of(backend, device, stream, out)
-    if saturate is not False:
-        source, copy = _saturate(source, dtype, copy, "to_device", saturate)
-    if is_reversed:
-        return _send_reversed(source, target, dtype, copy)
-    return copies.transfer_between(source, target, dtype, copy=copy)
+    return copies.transfer_between(source, target, dtype, copy=copy, is_reversed=is_reversed, saturate=saturate)
 
 
 def copy_to(
@@ -161,11 +137,11 @@ def copy_to(
         refuse_no_copy(copy, "copy_to")
     elif dtype is None and saturate is False and (done := on_device.copy_to(x, device, stream)) is not None:
         return done
+    if saturate is not False:
+        refuse_no_flag(saturate, "copy_to: saturate")
     target = describe.target_of(None, registry.for_array(device, x), stream, None)
     source = describe.source_of(x, dtype=dtype)
-    if saturate is not False:
-        source, copy = _saturate(source, dtype, copy, "copy_to", saturate)
-    return copies.transfer_between(source, target, dtype, copy=copy)
+    return copies.transfer_between(source, target, dtype, copy=copy, saturate=saturate)
 
 
 def to_device_async(
@@ -201,11 +177,11 @@ def to_device_async(
         refuse_positional("to_device_async", misplaced)
     if unknown:
         refuse_keyword("to_device_async", unknown)
+    if saturate is not False:
+        refuse_no_flag(saturate, "to_device_async: saturate")
     source = describe.source_of(x, dtype=dtype)
     target = describe.target_of(backend, device, stream, out)
-    if saturate is not False:
-        source, _ = _saturate(source, dtype, True, "to_device_async", saturate)
-    return copies.begin(source, target, dtype)
+    return copies.begin(source, target, dtype, saturate=saturate)
 
 
 def to_host(
@@ -240,7 +216,9 @@ def to_host(
     if copy is not True:
         refuse_no_copy(copy, "to_host")
     if saturate is not False:
-        d, copy = _saturate_on(stream, d, dtype, copy, "to_host", saturate)
+        refuse_no_flag(saturate, "to_host: saturate")
+    if saturate:
+        d, copy = copies.saturate_download(d, dtype, stream, copy=copy)
     if copy is not True:
         refuse_no_flag(pinned, "to_host: pinned")
         if out is None and not pinned and copies.is_host_array(d, dtype):
@@ -273,52 +251,7 @@ def astype(x: Any, dtype: Any, *, saturate: bool = False, **unknown: Never) -> A
     if unknown:
         refuse_keyword("astype", unknown)
     refuse_no_flag(saturate, "astype: saturate")
-    return _convert(source_of(x), check_dtype(dtype, what="dtype"), saturate=saturate)
-
-
-def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
-    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
-
-    wanted = describe.get_result_dtype(source, dtype)
-    given = source.host if source.backend.name == "numpy" else source.given  # an array, where that may be a number
-    converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
-    return converted
-
-
-def _saturate(
-    source: CopySource, dtype: Any, copy: bool | None, call: str, saturate: object, stream: RawStream | None = None
-) -> tuple[CopySource, bool | None]:
-    """Convert what a transfer with ``saturate=True`` sends; and the ``copy=`` of the rest.
-
-    Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
-    """
-    refuse_no_flag(saturate, f"{call}: saturate")
-    if not saturate:
-        return source, copy
-    wanted = describe.get_result_dtype(source, dtype)
-    refuse_saturation(wanted)
-    if wanted == source.dtype and not saturates_itself(wanted):
-        return source, copy
-    if copy is False:
-        given, saturated = name_of(source.dtype), name_of(wanted)
-        raise LayoutError(
-            f"copy=False, but the array has dtype {given}, not {saturated} saturated; pass copy=None or copy=True"
-        )
-    convert = functools.partial(_convert, source, wanted, saturate=True)
-    converted = convert() if stream is None else on_device.on_stream(stream, source.backend, convert)
-    return source_of(converted), None
-
-
-def _saturate_on(
-    stream: Any, d: Any, dtype: Any, copy: bool | None, call: str, saturate: object
-) -> tuple[Array, bool | None]:
-    """`_saturate` of a download, on the stream that the caller named, if any."""
-    source = source_of(d, what="d")
-    order = None
-    if stream is not None and source.info is not None:
-        order = describe.raw_stream(stream, source.info.device)
-    source, copy = _saturate(source, dtype, copy, call, saturate, order)
-    return source.given, copy
+    return copies.convert(describe.source_of(x), check_dtype(dtype, what="dtype"), saturate=saturate)
 
 
 _to_device, _to_host = to_device, to_host
@@ -350,5 +283,7 @@ def to_host_async(
     if unknown:
         refuse_keyword("to_host_async", unknown)
     if saturate is not False:
-        d, _ = _saturate_on(stream, d, dtype, True, "to_host_async", saturate)
+        refuse_no_flag(saturate, "to_host_async: saturate")
+    if saturate:
+        d, _ = copies.saturate_download(d, dtype, stream)
     return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

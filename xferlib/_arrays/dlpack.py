@@ -170,7 +170,7 @@ def _order_consumer(lib: Primitives, x: Array, info: ArrayInfo, stream: Any) -> 
         return
     consumer = owner.stream_wrap(handle, info.device)
     owner.event_wait(consumer, owner.event_record(current, timing=False))
-    owner.consumed(x, consumer)  # its memory outlasts the consumer's work once the consumer has dropped it
+    owner.note_use(x, consumer)  # its memory outlasts the consumer's work once the consumer has dropped it
 
 
 def _capsule(info: ArrayInfo, place: tuple[int, int], x: Array, *, is_versioned: bool, is_copied: bool) -> Any:

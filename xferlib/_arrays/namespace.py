@@ -447,13 +447,45 @@ def names() -> frozenset[str]:
     return frozenset(itertools.chain((each.__name__ for each in (*_FUNCTIONS, *numpys.FUNCTIONS)), *tables))
 
 
+class _ByBackend:
+    """The namespace of each backend as an attribute, where pickle finds what `make` has made."""
+
+    def __getattr__(self, name: str) -> ModuleType:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return registry.get(name).namespace()
+
+    def __reduce__(self) -> str:
+        return "by_backend"
+
+
+by_backend = _ByBackend()
+
+
+class _Namespace(ModuleType):
+    """A namespace, or a part of one, that pickles by the name of its backend."""
+
+    @property
+    def _path(self) -> str:
+        return self.__name__.removeprefix("xferlib.")
+
+    def __reduce__(self) -> tuple[Any, tuple[_ByBackend]]:
+        return operator.attrgetter(self._path), (by_backend,)
+
+    def publish(self, functions: Iterable[Function], around: Callable[[Function], Function]) -> dict[str, Function]:
+        """The functions as this namespace shows them: named as its own, their failures errors of ours."""
+        found = {each.__name__: around(namespaces.translate_errors(each, each.__name__)) for each in functions}
+        within = f"by_backend.{self._path}"
+        return {name: namespaces.set_name(each, name, __name__, within=within) for name, each in found.items()}
+
+
 def make(
     backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None,
     dispatches: Callable[[], bool],
 ) -> ModuleType:  # fmt: skip
     """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
     lib = Primitives(backend, array_type)
-    namespace = ModuleType(
+    namespace = _Namespace(
         f"xferlib.{backend.name}", f"The Array-API namespace of {backend.name} arrays, computed by xferlib's kernels."
     )
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
@@ -461,10 +493,7 @@ def make(
     found |= _bind_computed(lib) | {each.__name__: numpys.bind_first(lib, each) for each in _FUNCTIONS}
     found |= numpys.bind(namespace)
     around = around if around is not None else lambda function: function
-    found = {
-        name: around(namespaces.translate_errors(each, name)) if isfunction(each) else each
-        for name, each in found.items()
-    }
+    found |= namespace.publish(filter(isfunction, list(found.values())), around)
     vars(namespace).update(
         found,
         __all__=sorted(found),
@@ -472,11 +501,8 @@ def make(
         __array_namespace_info__=lambda: functions.NamespaceInfo(backend.name),
     )
     for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
-        part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
-        public = {
-            each.__name__: around(namespaces.translate_errors(numpys.bind_first(lib, each), each.__name__))
-            for each in members
-        }
+        part = _Namespace(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
+        public = part.publish([numpys.bind_first(lib, each) for each in members], around)
         vars(part).update(public, __all__=sorted(public))
         setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):

@@ -94,7 +94,7 @@ def enqueue_work(
         recorder.enqueue(observe.Kind.KERNEL, name, nbytes, owner, stream, repeated)
     if stream.handle or owner.has_made_streams:
         for each in arrays:  # one that was allocated on another stream must outlast the work on this one
-            owner.consumed(each, stream)
+            owner.note_use(each, stream)
 
 
 class Primitives:

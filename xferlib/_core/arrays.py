@@ -428,7 +428,7 @@ class Lent:
         if stream.capture is not None:
             stream.capture.keep(self.array)
             return
-        self.backend.consumed(self.array, stream.convert_for(self.backend))
+        self.backend.note_use(self.array, stream.convert_for(self.backend))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -547,7 +547,7 @@ def _conversion(dtype: np.dtype[Any], x: str) -> str:
         together = f", or all by structured_to_unstructured({x}) of numpy.lib.recfunctions" if every else ""
         return f"one field, {x}{field}{together}"
     if dtype.isbuiltin == 2:  # another package's, such as ml_dtypes' int4: the kind, V, does not tell
-        if dtype.name in ("int4", "uint4", "float4_e2m1fn"):
+        if f"{dtype.name}_x2" in dtypes.STORED:
             return (
                 f"{x}.astype({'float32' if dtype.name.startswith('float') else 'int8'!r}); two in a byte move as "
                 f"'{dtype.name}_x2': (b[..., 1::2] << 4 | b[..., ::2] & 15).view([('{dtype.name}_x2', 'u1')]) where b "

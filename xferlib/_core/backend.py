@@ -137,7 +137,7 @@ class Backend(ABC):
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
     has_made_streams: bool = False
-    """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
+    """Whether an array may belong to another stream than the default one, so that `note_use` has something to say."""
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
     plain_arrays: PlainArrays | None = None
@@ -260,7 +260,7 @@ class Backend(ABC):
         """``array``, or one with its elements in memory where it `is_lazy`, made on the library's current stream."""
         return array
 
-    def detached(self, array: Array) -> Array:
+    def detach(self, array: Array) -> Array:
         """``array`` as mere memory: without the history that its library keeps for derivatives."""
         return array
 
@@ -277,14 +277,14 @@ class Backend(ABC):
 
     # --- arrays whose memory the library may reuse while another stream still works on it
 
-    def consumed(self, array: Array, stream: RawStream) -> None:
-        """``array``, allocated on another stream, is used on ``stream``: its memory must outlive that use."""
+    def note_use(self, array: Array, stream: RawStream) -> None:
+        """Let the memory of ``array``, allocated on another stream, outlive its use on ``stream``."""
 
-    def guarded(self, array: Array, stream: RawStream) -> Array:
-        """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
+    def guard(self, array: Array, stream: RawStream) -> Array:
+        """``array``, made by the library on ``stream``, with memory that outlives all uses told by `note_use`."""
         return array
 
-    def select_held(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
+    def select_retained(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
         """Return those of ``objects`` that shared code must hold until ``event`` completes; usually all.
 
         A backend whose memory outlives its arrays in stream order by itself returns fewer.

@@ -60,18 +60,37 @@ SMALL_FLOATS: dict[str, SmallFloat] = {
 }  # fmt: skip
 """Those with which kernels compute; the values are the same as ml_dtypes'."""
 
-_SCALES = "float8_e8m0fnu"
-"""Powers of 2, by which blocks of smaller numbers are scaled."""
-_PACKED = ("float4_e2m1fn_x2", "int4_x2", "uint4_x2")
-"""Two numbers in a byte, the first in its low bits; a shape counts bytes."""
-STORED: tuple[str, ...] = (_SCALES, *_PACKED)
-"""Those that only move: nothing converts them or computes with them."""
+
+class StoredDType(NamedTuple):
+    """A dtype that only moves: nothing converts it or computes with it."""
+
+    is_packed: bool
+    """Two numbers in a byte, the first in its low bits; a shape counts bytes. Others are ml_dtypes'."""
+    dlpack: tuple[int, int, int]
+    """DLPack's kind, the bits of a number, and how many numbers of these are in an element."""
+    safetensors: str | None
+    content: str
+    """For messages: its numbers, and how to compute with them."""
+
+
+_TWO_IN_A_BYTE = (
+    "two numbers of 4 bits in a byte, which only moves; view it as 'uint8' and unpack it: x & 15 and x >> 4 are the "
+    "bits of its numbers"
+)
+_POWERS_OF_2 = "powers of 2 that only move; view it as 'uint8', which has their exponents plus 127"
+STORED: dict[str, StoredDType] = {
+    "float8_e8m0fnu": StoredDType(False, (14, 8, 1), "F8_E8M0", _POWERS_OF_2),  # scales of blocks of numbers
+    "float4_e2m1fn_x2": StoredDType(True, (17, 4, 2), "F4", _TWO_IN_A_BYTE),
+    "int4_x2": StoredDType(True, (0, 4, 2), None, _TWO_IN_A_BYTE),
+    "uint4_x2": StoredDType(True, (1, 4, 2), None, _TWO_IN_A_BYTE),
+}
 NAMES: tuple[str, ...] = (*DTYPES, *SMALL_FLOATS, *STORED)
 
 SUPPORTED: set[DType] = {*map(np.dtype, DTYPES)}
 """The dtypes that move, in native byte order; those of ml_dtypes are among them once one of them has been met."""
 
-_packed = {name: np.dtype([(name, np.uint8)]) for name in _PACKED}
+_packed = {name: np.dtype([(name, np.uint8)]) for name, each in STORED.items() if each.is_packed}
+_FOREIGN = [name for name in (*SMALL_FLOATS, *STORED) if name not in _packed]
 _names = {dtype: name for name, dtype in _packed.items()}
 """The names of those that are none of NumPy's, as far as they have been met."""
 SUPPORTED.update(_packed.values())
@@ -85,7 +104,7 @@ def _ml_dtypes() -> dict[str, DType]:
         ImportError: It is not installed.
     """
     package = importlib.import_module("ml_dtypes")
-    found = {name: np.dtype(getattr(package, name)) for name in (*SMALL_FLOATS, _SCALES) if hasattr(package, name)}
+    found = {name: np.dtype(getattr(package, name)) for name in _FOREIGN if hasattr(package, name)}
     _names.update({dtype: name for name, dtype in found.items()})
     SUPPORTED.update(found.values())
     for each in _listeners:
@@ -111,7 +130,7 @@ def find(name: str, *, what: str = "dtype") -> DType | None:
     """
     if name in _packed:
         return _packed[name]
-    if name not in SMALL_FLOATS and name != _SCALES:
+    if name not in _FOREIGN:
         return None
     try:
         return _ml_dtypes()[name]
@@ -207,19 +226,15 @@ def number_of(dtype: DType) -> int:
 
 
 _DLPACK_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_DLPACK_FLOAT4 = 17
-_DLPACK_SCALES = 14
 
 
 def dlpack_type(dtype: DType) -> tuple[int, int, int]:
     """DLPack's kind of a dtype, its bits, and how many numbers of these are in an element."""
     name = name_of(dtype)
+    if name in STORED:
+        return STORED[name].dlpack
     if name in SMALL_FLOATS:
         return SMALL_FLOATS[name].dlpack, 8 * dtype.itemsize, 1
-    if name == _SCALES:
-        return _DLPACK_SCALES, 8, 1
-    if name in _PACKED:
-        return (_DLPACK_FLOAT4 if name.startswith("float4") else _DLPACK_KINDS[name[0]]), 4, 2
     return _DLPACK_KINDS[dtype.kind], 8 * dtype.itemsize, 1
 
 
@@ -230,13 +245,12 @@ def of_dlpack(kind: int, bits: int, lanes: int) -> DType | None:
     Raises:
         UnsupportedDTypeError: It is one of ml_dtypes', which is not installed.
     """
-    for each in (*map(np.dtype, DTYPES), *_packed.values()):
+    for each in map(np.dtype, DTYPES):
         if dlpack_type(each) == (kind, bits, lanes):
             return each
-    known = {(each.dlpack, 8 * each.itemsize): name for name, each in SMALL_FLOATS.items()} | {
-        (_DLPACK_SCALES, 8): _SCALES
-    }
-    name = known.get((kind, bits)) if lanes == 1 else None
+    known = {(each.dlpack, 8 * each.itemsize, 1): name for name, each in SMALL_FLOATS.items()}
+    known |= {each.dlpack: name for name, each in STORED.items()}
+    name = known.get((kind, bits, lanes))
     return None if name is None else find(name, what="from_dlpack")
 
 
@@ -279,12 +293,5 @@ def refuse_arithmetic(dtype: DType, what: str) -> None:
         UnsupportedDTypeError: It is one.
     """
     name = _names.get(dtype, "")
-    if name in _PACKED:
-        raise UnsupportedDTypeError(
-            f"{what} is {name}, two numbers of 4 bits in a byte, which only moves; view it as 'uint8' and unpack it: "
-            "x & 15 and x >> 4 are the bits of its numbers"
-        )
-    if name == _SCALES:
-        raise UnsupportedDTypeError(
-            f"{what} is {name}, powers of 2 that only move; view it as 'uint8', which has their exponents plus 127"
-        )
+    if name in STORED:
+        raise UnsupportedDTypeError(f"{what} is {name}, {STORED[name].content}")

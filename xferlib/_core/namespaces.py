@@ -11,7 +11,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -121,12 +121,28 @@ class Namespace(ModuleType):
         return importlib.import_module, (self.__name__,)
 
 
-def set_name(function: Any, name: str, module: str) -> Function:
-    """Make a function one of a module's, so that it pickles by name."""
-    function.__name__ = function.__qualname__ = name
+def set_name(function: Any, name: str, module: str, *, within: str = "") -> Function:
+    """Make a function one of a module's, or of something ``within`` it, so that it pickles by name."""
+    function.__name__, function.__qualname__ = name, f"{within}.{name}" if within else name
     function.__module__ = module
     made: Function = function
     return made
+
+
+def adopt(function: Any, name: str, module: str) -> Any:
+    """The function of another library for a module: a copy where pickle would not find it by the name that it has.
+
+    Those that array-api-compat makes for CuPy have the name of the one that they wrap. The functions of torch stay
+    what they are, which its compiler knows.
+    """
+    if not inspect.isfunction(function) or not function.__module__.startswith("array_api_compat."):
+        return function
+    if getattr(sys.modules[function.__module__], function.__name__, None) is function:
+        return function
+    made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    functools.update_wrapper(made, function)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return set_name(made, name, module)
 
 
 def translate_errors(function: Function, name: str) -> Function:
@@ -191,7 +207,7 @@ def make_fallback_getattr(module: str, *others: ModuleType) -> Callable[[str], A
         for other in others if not (name.startswith("__") and name.endswith("__")) else ():
             found = getattr(other, name, _NOTHING)
             if found is not _NOTHING:
-                vars(own)[name] = found  # the next look-up is an ordinary one
+                vars(own)[name] = found = adopt(found, name, module)  # the next look-up is an ordinary one
                 return found
         raise make_missing_name_error(own, own, name)
 
@@ -217,8 +233,11 @@ def extension(
             set_name(function, key, made.__name__)
     public = sorted({*own, *listed})
     vars(made).update(
-        own, __all__=public, __dir__=lambda: public, __getattr__=make_fallback_getattr(made.__name__, *others)
-    )  # fmt: skip
+        {key: adopt(function, key, made.__name__) for key, function in own.items()},
+        __all__=public,
+        __dir__=lambda: public,
+        __getattr__=make_fallback_getattr(made.__name__, *others),
+    )
     return made
 
 

@@ -126,7 +126,7 @@ class _InFlight:
         if isinstance(event, Capture):
             event.keep(*objects)
             return
-        objects = backend.select_held(objects, event)
+        objects = backend.select_retained(objects, event)
         for _ in range(2):
             number = next(self._turn, None)
             if number is None:

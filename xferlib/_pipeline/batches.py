@@ -438,8 +438,8 @@ class PendingUpload(_OnSideStream):
         current = backend.stream_current(owner.device)
         backend.event_wait(current, self.copied)
         if current.handle != owner.handle:  # the owner's order alone would let the memory be allocated again
-            self.array = backend.guarded(self.array, owner)
-            backend.consumed(self.array, current)
+            self.array = backend.guard(self.array, owner)
+            backend.note_use(self.array, current)
         self._uploader.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
         return self.array
 
@@ -1058,7 +1058,7 @@ class Batch(Handed):
             if event is not None:
                 backend.event_wait(current, event)
             for array in arrays:
-                backend.consumed(array, current)
+                backend.note_use(array, current)
 
     def _transform_ahead(self) -> None:
         router = self._router
@@ -1071,7 +1071,7 @@ class Batch(Handed):
         for number, leaf in enumerate(leaves):
             owner = registry.owner_of(leaf)
             if owner is not None and owner.view(leaf).device is router.device:
-                leaves[number] = router.backend.guarded(leaf, self._stream)
+                leaves[number] = router.backend.guard(leaf, self._stream)
                 made.append(leaves[number])
         self._value = rebuild(leaves)
         self._computed = lifetimes.record(router.backend, self._stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from xferlib._core.arrays import (
     check_dtype,
 )
 from xferlib._core.device import PER_THREAD
+from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
@@ -324,8 +326,67 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
             stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before
 
 
-def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
-    """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
+def convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
+    """`astype` of an array that is described."""
+    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
+
+    wanted = describe.get_result_dtype(source, dtype)
+    given = source.host if source.backend.name == "numpy" else source.given  # an array, where that may be a number
+    converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
+    return converted
+
+
+def _saturate(
+    source: CopySource, dtype: Any, copy: bool | None, stream: RawStream | None = None
+) -> tuple[CopySource, bool | None]:
+    """Convert what a transfer with ``saturate=True`` sends; and the ``copy=`` of the rest.
+
+    Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
+    """
+    wanted = describe.get_result_dtype(source, dtype)
+    refuse_saturation(wanted)
+    if wanted == source.dtype and not saturates_itself(wanted):
+        return source, copy
+    if copy is False:
+        given, saturated = name_of(source.dtype), name_of(wanted)
+        raise LayoutError(
+            f"copy=False, but the array has dtype {given}, not {saturated} saturated; pass copy=None or copy=True"
+        )
+    enqueue = partial(convert, source, wanted, saturate=True)
+    converted = enqueue() if stream is None else on_device.on_stream(stream, source.backend, enqueue)
+    return describe.source_of(converted), None
+
+
+def saturate_download(d: Any, dtype: Any, stream: Any, *, copy: bool | None = True) -> tuple[Array, bool | None]:
+    """As `_saturate`, of a download, on the stream that the caller named, if any."""
+    source = describe.source_of(d, what="d")
+    order = None
+    if stream is not None and source.info is not None:
+        order = describe.raw_stream(stream, source.info.device)
+    source, copy = _saturate(source, dtype, copy, order)
+    return source.given, copy
+
+
+def _transfer_in_fortran_order(source: CopySource, target: CopyTarget, dtype: Any, copy: bool | None) -> Array:
+    """Transfer an array whose result has Fortran order."""
+    layout: Any = source.host if source.host is not None else source.info
+    is_fit = arrays.is_c_contiguous(layout.shape[::-1], layout.strides[::-1], layout.dtype.itemsize)
+    if copy is False and not is_fit:
+        raise LayoutError("copy=False, but the array is not in Fortran order; pass copy=None or copy=True")
+    turned = describe.reverse_axes(source)
+    sent = transfer_between(turned, target, dtype, copy=copy if is_fit else True)
+    return source.given if sent is turned.given else target.backend.reversed_axes(sent)
+
+
+def transfer_between(
+    source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True, is_reversed: bool = False,
+    saturate: bool = False,
+) -> Array:  # fmt: skip
+    """`to_device` between two ends, in Fortran order if ``is_reversed``; all else as there."""
+    if saturate:
+        source, copy = _saturate(source, dtype, copy)
+    if is_reversed:
+        return _transfer_in_fortran_order(source, target, dtype, copy)
     wanted = describe.get_result_dtype(source, dtype)
     if copy is not True:
         if describe.fits(source, target, wanted):
@@ -356,8 +417,12 @@ def to_host_needs_a_copy(d: Any, dtype: Any = None, out: Any = None, *, pinned: 
     return LayoutError(f"to_host: copy=False, but {why}; allow a copy: copy=None")
 
 
-def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
+def begin(
+    source: CopySource, target: CopyTarget, dtype: Any = None, *, saturate: bool = False, is_awaited: bool = False
+) -> Transfer:
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
+    if saturate:
+        source, _ = _saturate(source, dtype, True)
     order = staging.find_captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
         done = transfer_between(source, target, dtype)

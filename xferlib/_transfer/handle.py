@@ -329,7 +329,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         if stream.handle != self._stream.handle or stream.device is not self._stream.device:
             self._backend.event_wait(stream, self._event)
             if self._result is not None:  # of several arrays, which the caller has
-                self._backend.consumed(self._result, stream)
+                self._backend.note_use(self._result, stream)
 
     def _await_host(self, timeout: float | None) -> None:
         if timeout is not None:
@@ -363,7 +363,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             return
         self._backend.event_wait(stream, self._event)
         if self.is_upload:
-            self._backend.consumed(self._result, stream)
+            self._backend.note_use(self._result, stream)
 
     @property
     def stats(self) -> TransferStats:

@@ -585,9 +585,9 @@ def _across(
         arrived = taker.empty(info.shape, info.dtype, device=into.device, stream=order)
     pointer = into.pointer if into is not None and arrived is dst else taker.operands((arrived,))[0]
     if not is_mutual:
-        giver.consumed(temporary, order.convert_for(giver))
+        giver.note_use(temporary, order.convert_for(giver))
     elif before.handle or giver.has_made_streams:  # which later waits for the copy, and so does who gets the memory
-        giver.consumed(temporary, before)
+        giver.note_use(temporary, before)
     is_mutual = is_mutual and arrived is dst
     if not taker.reaches(order.device, info.device):
         event = _send_by_host(pointer, info.pointer, nbytes, giver, taker, before, order, is_mutual=is_mutual)
@@ -662,7 +662,7 @@ def cast_on_current(src: Array, dst: Array) -> None:
 
 def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
-    src, dst = backend.detached(src), backend.detached(dst)  # a copy carries values, no history
+    src, dst = backend.detach(src), backend.detach(dst)  # a copy carries values, no history
     on_stream(stream, backend, lambda: cast_on_current(src, dst))
     lifetimes.in_flight.hold(backend, lifetimes.record(backend, stream), src, dst)
 
@@ -686,7 +686,7 @@ def resolve_lazy(src: Array, backend: Backend, stream: RawStream | None) -> tupl
         done = backend.resolved(src)
     else:
         done = on_stream(stream, backend, lambda: backend.resolved(src))
-        backend.consumed(src, stream)
+        backend.note_use(src, stream)
     return done, backend.view(done)
 
 

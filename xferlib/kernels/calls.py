@@ -718,7 +718,7 @@ class CudaCall(Prepared):
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
         """Tell the backend of the use: another stream's pool must not recycle the arrays before this one is done."""
         for number in self._arrays:
-            self.backend.consumed(given[number], stream)
+            self.backend.note_use(given[number], stream)
 
     def _plan(self, addresses: dict[int, int]) -> CudaPlan:
         """The plan for the alignment of these addresses, and for whether outputs are inputs."""

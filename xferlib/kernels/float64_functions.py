@@ -6,15 +6,13 @@ import functools
 from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import OwnFunction
-from xferlib.kernels.float64_errors import ERRORS
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
-from xferlib.kernels.float64_gamma import GAMMAS
 from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.float64_trigonometry import TRIGONOMETRY
 from xferlib.kernels.formulas import OWN, Real
 from xferlib.kernels.ir import BOOL, FLOAT64, Builder, Node, Param, Program, Store
 
-DEFINITIONS: dict[str, OwnFunction] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL, **ERRORS, **GAMMAS}
+DEFINITIONS: dict[str, OwnFunction] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 

@@ -4,7 +4,7 @@ Sine and cosine add the angle's rest to one of 64 angles of a full turn, whose s
 decides the last bit is exact, because the table's sines have 26 bits and a second number for what is left. The
 reduction is that of Cody and Waite, "Software Manual for the Elementary Functions", 1980; of large angles that of Payne
 and Hanek, "Radian reduction for trigonometric functions", ACM SIGNUM Newsletter 18, 1983. The constants are made by
-``tools/float64_trigonometry_constants.py``.
+``tools/float64_constants.py``.
 """
 
 from __future__ import annotations

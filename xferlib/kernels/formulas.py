@@ -321,7 +321,7 @@ def _ones(unsigned: DType) -> Lowering:
     return lambda b, x: _count(b, b.cast(x, unsigned))
 
 
-def _make_leading_zeros(unsigned: DType) -> Lowering:
+def _make_clz(unsigned: DType) -> Lowering:
     def lower(b: Builder, x: Node) -> Node:
         x = b.cast(x, unsigned)
         step = 1
@@ -365,8 +365,8 @@ def read_bits(*sources: str) -> bool:
 _ROUNDINGS = {"rd": "floor", "ru": "ceil", "rn": "rint", "rz": "trunc"}
 
 FUNCTIONS: dict[str, Lowering] = {
-    "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _make_leading_zeros(UINT32),
-    "__clzll": _make_leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
+    "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _make_clz(UINT32),
+    "__clzll": _make_clz(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
     **{
         f"__{name}2{kind}_{ending}": _round_to(source, op, target)
         for name, source in (("float", FLOAT32), ("double", FLOAT64))

@@ -279,7 +279,7 @@ def _mask(parameter: RawParameter) -> int:
 def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
     """Arrays allocated on another stream must outlast the work on this one."""
     for array in arrays:
-        owner.consumed(array, stream)
+        owner.note_use(array, stream)
 
 
 # Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter.
@@ -723,7 +723,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if call is not None:
                 self._keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
-            owner.consumed(args[number], target)
+            owner.note_use(args[number], target)
 
     def _arrange(
         self, given: list[Any], shared_nbytes: int, named: dict[str, Any]

@@ -226,7 +226,7 @@ class CudaReductionCall(ReductionCall):
             recorder.enqueue(observe.Kind.KERNEL, self.name, nbytes, owner, stream, launch)
         if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
             for each in everything:
-                owner.consumed(each, stream)
+                owner.note_use(each, stream)
         return self._pick_results(results)
 
     def _is_unbound(self, stream: RawStream) -> bool:

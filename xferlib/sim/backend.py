@@ -399,17 +399,17 @@ class SimBackend(Backend):
         info = ArrayInfo(array.info.pointer + offset, shape, strides, dtype, array.info.device, is_writable)
         return SimArray(array.allocation, info)
 
-    def consumed(self, array: Array, stream: RawStream) -> None:
+    def note_use(self, array: Array, stream: RawStream) -> None:
         array.allocation.users[_stream(stream).key] = _stream(stream)
 
-    def select_held(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
+    def select_retained(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
         # Holding an array would postpone its death to the next poll, and with it the report of a missing wait.
         held: list[Any] = []
         for each in objects:
             if isinstance(each, SimArray):
                 each.allocation.outlast(event)
             else:
-                held.extend(self.select_held(each, event) if isinstance(each, tuple) else (each,))
+                held.extend(self.select_retained(each, event) if isinstance(each, tuple) else (each,))
         return tuple(held)
 
     # --- memory and copies

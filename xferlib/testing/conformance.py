@@ -8,6 +8,7 @@ import itertools
 import math
 import mmap
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -169,6 +170,17 @@ class Choosing(Harness):
         assert xl.device_of(doubled) is self.target_device
         assert_same_bits(self.down(doubled), np.arange(0, 8, 2, dtype=np.float32))
 
+    def test_functions_of_the_namespace_can_be_pickled(self) -> None:
+        self.need("namespace")
+        xp = self.raw.namespace()
+        for part, names in (
+            (xp, ["abs", "add", "arange", "astype", "matmul", "sum", "unique_all", "vecdot", "where"]),
+            (xp.linalg, ["matmul", "matrix_transpose", "qr", "vector_norm"]), (xp.fft, ["fft", "fftfreq"]),
+        ):  # fmt: skip
+            for function in (getattr(part, name) for name in names):
+                again = pickle.loads(pickle.dumps(function))  # CuPy makes another ufunc
+                assert (type(again), again.__name__) == (type(function), function.__name__)
+
     def test_scalars_alone_are_numpys(self) -> None:
         found: list[Any] = [xl.get_array_module(1, 2.5), xl.get_array_module()]
         assert all(each is np for each in found)
@@ -206,7 +218,7 @@ class Choosing(Harness):
             registry._process_choices = before
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
-    def test_a_device_is_one_object_however_it_is_named(self) -> None:
+    def test_every_name_of_a_device_gives_the_same_object(self) -> None:
         device = self.target_device
         assert xl.Device(str(device)) is device
         assert xl.get_device(device) is device
@@ -405,7 +417,7 @@ class Copying(Harness):
         return self.pinned(flat) if kind == "pinned" else flat
 
     @pytest.mark.parametrize("kind", ["contiguous", "transposed", "strided", "reversed", "swapped", "pinned"])
-    def test_large_arrays_come_back_whole_into_new_and_given_memory(self, kind: str) -> None:
+    def test_large_arrays_come_back_whole_into_new_arrays_and_into_out(self, kind: str) -> None:
         source = self._source(kind, 9 << 20)
         d = self.up(source)
         assert_same_bits(self.down(d), source)
@@ -546,7 +558,7 @@ class Copying(Harness):
                 assert_same_bits(with_one_nan(self.down(out)), expected)
 
     @pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS, *dtypes.STORED])
-    def test_dtypes_that_numpy_lacks_are_moved_or_refused(self, name: str) -> None:
+    def test_dtypes_that_numpy_lacks_are_copied_or_refused(self, name: str) -> None:
         pytest.importorskip("ml_dtypes")
         dtype = promotion.check_dtype(name)
         source = strategies.bits_of(64 * 96 * dtype.itemsize, f"u{dtype.itemsize}", seed=12).view(dtype).reshape(64, 96)
@@ -610,12 +622,12 @@ class Copying(Harness):
         del part
         assert_same_bits(self.down(slab), expected)
 
-    def test_sequences_and_scalars_are_taken(self) -> None:
+    def test_sequences_and_scalars_become_arrays(self) -> None:
         assert_same_bits(self.down(self.up([[1, 2], [3, 4]])), np.array([[1, 2], [3, 4]]))
         assert_same_bits(self.down(self.up(2.5)), np.array(2.5))
         assert_same_bits(self.down(self.up(np.float32(2.5))), np.array(2.5, np.float32))
 
-    def test_a_memory_mapped_file_is_taken_read_only(self) -> None:
+    def test_a_read_only_memory_map_is_uploaded(self) -> None:
         data = strategies.bits_of(3 << 20, np.uint16, seed=3)
         with tempfile.NamedTemporaryFile() as file:
             data.tofile(file)
@@ -701,7 +713,7 @@ class Pinning(Harness):
 
         self.forall(check, strategies.host_arrays(), share=0.5)
 
-    def test_views_of_pinned_memory_are_found(self) -> None:
+    def test_views_of_pinned_memory_count_as_pinned(self) -> None:
         self.need("pinned_memory")
         x = self.pinned(bits_of(4 * _NBYTES, np.uint8, seed=1))
         assert self.path_of(x) == "pinned"
@@ -718,7 +730,7 @@ class Pinning(Harness):
         del view
         assert pool.stats().in_use_nbytes == 0
 
-    def test_blocks_are_counted_recycled_and_given_back(self) -> None:
+    def test_the_pool_counts_recycles_and_frees_blocks(self) -> None:
         pool = PinnedPool(self.raw)
         x = pool.empty((_NBYTES,), np.dtype(np.uint8))
         stats = pool.stats()
@@ -772,7 +784,7 @@ class Pinning(Harness):
             for number, d in enumerate(arrived):
                 assert_same_bits(self.down(d), bits_of(_NBYTES, np.uint8, seed=number))
 
-    def test_pinned_arrays_may_be_made_and_dropped_by_many_threads(self) -> None:
+    def test_many_threads_may_make_and_drop_pinned_arrays(self) -> None:
         pool = PinnedPool(self.raw)
 
         def work(number: int) -> None:
@@ -1323,7 +1335,7 @@ class Ordering(Harness):
         self.forall(check, st.lists(_OPERATION, max_size=14))
 
     @pytest.mark.parametrize("is_named", [False, True])
-    def test_new_arrays_of_streams_in_turn_hold_what_was_sent(self, is_named: bool) -> None:
+    def test_new_arrays_of_alternating_streams_hold_their_uploads(self, is_named: bool) -> None:
         """Memory is given back and taken again, with the arrays and with what is put in order between them."""
         streams = [self.stream() for _ in range(2)]
         kept: list[tuple[Any, Any]] = []
@@ -1343,9 +1355,7 @@ class Ordering(Harness):
             assert_same_bits(self.down(d), wanted)
 
     @pytest.mark.parametrize("is_pinned", [False, True])
-    def test_a_source_given_a_stream_is_free_on_return_or_if_pinned_once_the_stream_has_passed(
-        self, is_pinned: bool
-    ) -> None:
+    def test_a_source_may_be_overwritten_on_return_and_a_pinned_one_after_its_stream(self, is_pinned: bool) -> None:
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
             source = bits_of(nbytes, np.uint8, seed=5)
@@ -1357,7 +1367,7 @@ class Ordering(Harness):
             stream.synchronize()
             assert_same_bits(self.down(d), source)
 
-    def test_to_host_follows_the_work_on_the_stream_that_it_is_given(self) -> None:
+    def test_to_host_follows_the_work_on_its_stream(self) -> None:
         self.need("in_place")
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
@@ -1445,7 +1455,7 @@ class Ordering(Harness):
             before.use()
         assert xl.current_stream(self.target_device) == before
 
-    def test_the_current_stream_carries_what_is_given_no_stream(self) -> None:
+    def test_the_current_stream_carries_calls_without_a_stream(self) -> None:
         stream = self.stream()
         source = bits_of(300 << 10, np.uint8, seed=10)
         with stream:
@@ -1551,7 +1561,7 @@ class Ordering(Harness):
             pytest.skip("numpy has one device, and no other backend is needed to run this suite")
         return here[0] if here else xl.Device("numpy:cpu")
 
-    def test_priorities_are_taken_or_ignored(self) -> None:
+    def test_priorities_are_accepted_or_ignored(self) -> None:
         stream = xl.Stream(self.target_device, priority=-1)
         source = bits_of(100 << 10, np.uint8, seed=12)
         assert_same_bits(self.down(self.up(source, stream=stream), stream=stream), source)
@@ -1635,7 +1645,7 @@ class Tracing(Harness):
                     xl.to_host(d, stream=stream)
         self.check_apart(t, 3 * 3)
 
-    def test_operations_that_threads_put_on_one_stream_do_not_overlap(self) -> None:
+    def test_operations_that_threads_enqueue_on_one_stream_do_not_overlap(self) -> None:
         """No thread's operation comes between another's and the events around it."""
         stream = self.stream()
         x = bits_of(16 << 10, np.uint8, seed=0)

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.kernels.targets import need_nvrtc
 from xferlib.errors import KernelFaultError, LayoutError
 from xferlib.testing import configured
 
-
-@pytest.fixture(autouse=True)
-def _checked() -> Any:
-    need_nvrtc()
-    with xl.use_backend("sim"), configured(kernel_check="1"):
-        yield
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 def run(body: str, n: int = 3, *, grid: int = 1, block: int = 64) -> np.ndarray[Any, Any]:

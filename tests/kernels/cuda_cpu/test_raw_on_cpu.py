@@ -42,13 +42,6 @@ def _need_cpu(backend: str) -> None:
         pytest.skip("torch's current device is a GPU")
 
 
-@pytest.fixture
-def checked() -> Any:
-    need_nvrtc()
-    with xl.use_backend("sim"), configured(kernel_check="1"):
-        yield
-
-
 ADDITION = """
 __global__ void add(const float *x, const float *y, float *out, int width, int height)
 {

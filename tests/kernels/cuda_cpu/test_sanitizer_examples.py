@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.kernels.targets import need_nvrtc
 from xferlib.errors import KernelFaultError
 from xferlib.testing import configured
 
@@ -152,13 +150,6 @@ extern "C" __global__ void k(int *x, int *out) {
     out[threadIdx.x] = 1;
 }"""),
 }  # fmt: skip
-
-
-@pytest.fixture
-def checked() -> Any:
-    need_nvrtc()
-    with xl.use_backend("sim"), configured(kernel_check="1"):
-        yield
 
 
 @pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.kernels.targets import need_nvrtc
 from xferlib.errors import KernelFaultError
-from xferlib.testing import configured
 
-
-@pytest.fixture(autouse=True)
-def checked() -> Iterator[None]:
-    need_nvrtc()
-    with xl.use_backend("sim"), configured(kernel_check="1"):
-        yield
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 def run(body: str, block: int = 48, *, functions: str = "") -> KernelFaultError | None:

@@ -226,9 +226,9 @@ class CudaBackend(Backend, FastPath):
     maker_for_c: Callable[..., Array] | None = None
     """As `DirectCopies.maker`."""
     _watches_default_stream = True
-    """Whether `consumed` is cheap enough for every kernel on the default stream."""
+    """Whether `note_use` is cheap enough for every kernel on the default stream."""
     memory: ClassVar[MemoryPath | None] = None
-    """How arrays tell whose memory they have; `consumed` notes no use of other memory, nor on its own stream."""
+    """How arrays tell whose memory they have; `note_use` notes no use of other memory, nor on its own stream."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
@@ -473,7 +473,7 @@ class CudaBackend(Backend, FastPath):
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
         """A new array of the memory of ``stream``, which is current; other streams may use it."""
-        return self.guarded(self._empty(shape, dtype, device), stream)
+        return self.guard(self._empty(shape, dtype, device), stream)
 
     def _make_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
         """Return the result of ``make``, called while another stream is the current one."""
@@ -490,7 +490,7 @@ class CudaBackend(Backend, FastPath):
 
     def _keep_for(self, array: Array, current: RawStream) -> Array:
         """A new array of another stream's memory, which the library's own work on the current one may use as well."""
-        self.consumed(array, current)
+        self.note_use(array, current)
         return array
 
     def _allocation_error(
@@ -1143,7 +1143,7 @@ class CudaBackend(Backend, FastPath):
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         streams = LaunchStreams(
-            self.memory, self.consumed, self._stream_for_c(device), self.stream_current, opened,
+            self.memory, self.note_use, self._stream_for_c(device), self.stream_current, opened,
             driver_module.DIRECT["is_captured"],
         )  # fmt: skip
         return driver_module.bind_new_launch(

@@ -207,7 +207,7 @@ class CupyBackend(CudaBackend):
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
-        # As `guarded`, with one array instead of two, each of which takes a microsecond.
+        # As `guard`, with one array instead of two, each of which takes a microsecond.
         nbytes = math.prod(shape) * dtype.itemsize
         held = _alloc(nbytes)
         memory = _UnownedMemory(held.ptr, nbytes, self._owners[device.index][0](held, stream), device.index)
@@ -216,7 +216,7 @@ class CupyBackend(CudaBackend):
     def _keep_for(self, array: Array, current: RawStream) -> Array:
         return array  # its guard lets the memory wait for the stream that is current when it dies
 
-    def guarded(self, array: Array, stream: RawStream) -> Array:
+    def guard(self, array: Array, stream: RawStream) -> Array:
         held = array.data.mem
         if isinstance(getattr(held, "_owner", None), self._guards):
             return array
@@ -260,7 +260,7 @@ class CupyBackend(CudaBackend):
         with cupy.cuda.using_allocator(pool.malloc):
             yield pool
 
-    def consumed(self, array: Array, stream: RawStream) -> None:
+    def note_use(self, array: Array, stream: RawStream) -> None:
         if stream.capture is not None:
             stream.capture.keep(array)
             return

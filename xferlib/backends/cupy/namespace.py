@@ -28,7 +28,9 @@ from xferlib.errors import DeviceNotFoundError as _DeviceNotFoundError
 from xferlib.errors import quote as _shown
 
 __array_api_version__ = _compat.__array_api_version__
-count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
+count_nonzero, vecdot = (
+    _namespaces.adopt(getattr(_compat, name), name, __name__) for name in ("count_nonzero", "vecdot")
+)
 __array_namespace_info__ = _compat.__array_namespace_info__
 
 

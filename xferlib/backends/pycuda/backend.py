@@ -482,7 +482,7 @@ class PycudaBackend(CudaBackend):
 
     strided_view = staticmethod(strided_view)
 
-    def consumed(self, array: Array, stream: RawStream) -> None:
+    def note_use(self, array: Array, stream: RawStream) -> None:
         if stream.capture is not None:
             stream.capture.keep(array)
             return

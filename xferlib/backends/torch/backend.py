@@ -85,7 +85,7 @@ class Tensors(Backend):
 
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
     resolved = staticmethod(resolve)  # type: ignore[assignment]
-    detached = staticmethod(detach)  # type: ignore[assignment]
+    detach = staticmethod(detach)  # type: ignore[assignment]
     note_write = staticmethod(note_write)  # type: ignore[assignment]
     permuted_axes = staticmethod(permute_axes)  # type: ignore[assignment]
     signature = staticmethod(signature)  # type: ignore[assignment]

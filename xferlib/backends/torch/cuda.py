@@ -203,7 +203,7 @@ class TorchCuda(Tensors, CudaBackend):
                 torch._C._cuda_endAllocateToPool(index, of_stream.id)
                 torch._C._cuda_releasePool(index, of_stream.id)
 
-    def consumed(self, array: Array, stream: RawStream) -> None:
+    def note_use(self, array: Array, stream: RawStream) -> None:
         if stream.capture is not None:
             stream.capture.keep(array)
             return

@@ -414,7 +414,7 @@ def over_numpy(host: np.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def detach(tensor: torch.Tensor) -> torch.Tensor:
-    """As `Backend.detached`."""
+    """As `Backend.detach`."""
     return tensor.detach() if tensor.requires_grad else tensor
 
 
