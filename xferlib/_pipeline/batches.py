@@ -135,6 +135,31 @@ _KEPT = 4
 """Parts that stay the same for the next loop."""
 
 
+class SideStream:
+    """What C uses to send pinned arrays beside the consumer's work: see `reader.c`.
+
+    Args:
+        events: One for each array that may be ahead.
+        freed: Recorded after the consumer's work that may still use an array's memory.
+
+    Attributes:
+        stream: None until the device is seen to be behind.
+    """
+
+    __slots__ = ("events", "freed", "stream")
+
+    def __init__(self, events: list[RawEvent], freed: RawEvent) -> None:
+        self.events = events
+        self.freed = freed
+        self.stream: RawStream | None = None
+
+
+def hold_source(source: HostArray, backend: Backend, event: RawEvent) -> None:
+    """Keep a pinned array, or its block out of the pool, until an event."""
+    ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
+    lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
+
+
 class SideStreamUploader:
     """Copies of one consumer's arrays, one after the other.
 
@@ -192,6 +217,45 @@ class SideStreamUploader:
     def keep(self, buffers: Buffers) -> None:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
         self._pool.kept[self._device, self._depth] = buffers[:_KEPT]
+
+    def provide_beside(
+        self, is_behind: bool, kept: SideStream | None
+    ) -> tuple[SideStream, int, int, tuple[int, ...], tuple[int, ...]] | None:
+        """What C needs to send pinned arrays beside the consumer's work, and its handles and functions.
+
+        None where C does not enqueue copies for this device.
+
+        Args:
+            is_behind: The device is: a stream is needed.
+            kept: What this gave before.
+        """
+        backend = self.backend
+        current = backend.stream_current(self._device)
+        calls = staging.calls_of(backend, current)
+        if calls is None or not calls.query or not calls.order or plan.forced() is not None:
+            return None
+        kept = kept or self._pool.kept.pop((self._device, self._depth, "beside"), None)
+        if kept is None:
+            events = [backend.event_record(current, timing=False) for _ in range(self._depth)]
+            kept = SideStream(events[:-1], events[-1])
+        if is_behind and kept.stream is None:
+            kept.stream = backend.stream_create(self._device, non_blocking=True, priority=0)
+        stream = kept.stream.handle if kept.stream is not None else 0
+        functions = calls.record, calls.wait, calls.query, calls.order
+        return kept, stream, kept.freed.handle, tuple(event.handle for event in kept.events), functions
+
+    def keep_beside(self, kept: SideStream) -> None:
+        """Keep for the next loop what `provide_beside` gave: a stream takes 100 us."""
+        self._pool.kept[self._device, self._depth, "beside"] = kept
+
+    def resume(
+        self, beside: SideStream, owner: RawStream, source: HostArray, array: Array, number: int
+    ) -> PendingUpload:
+        """A pinned array that C has sent ahead into memory of ``owner``'s, with the number of its event."""
+        pending = PendingUpload(self)
+        pending.array, pending.owner, pending.copied = array, owner, beside.events[number]
+        hold_source(source, self.backend, pending.copied)
+        return pending
 
     def _make_buffers(self, nbytes: int, stream: RawStream, calls: StagingCalls) -> Any:
         """New ones; None where pinned memory is short."""
