@@ -170,12 +170,14 @@ class SideStreamUploader:
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_streams", "backend", "spare")
+    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_resumed", "_streams", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
         self._device = device
         self._streams = streams
+        self._resumed: SideStream | None = None
+        """What C has sent arrays by, once Python goes on with them."""
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._depth = self._count = count
@@ -192,7 +194,8 @@ class SideStreamUploader:
 
     @property
     def _carrier(self) -> RawStream:
-        return self._streams()[0]
+        resumed = self._resumed
+        return resumed.stream if resumed is not None and resumed.stream is not None else self._streams()[0]
 
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
@@ -240,7 +243,7 @@ class SideStreamUploader:
             kept = SideStream(events[:-1], events[-1])
         if is_behind and kept.stream is None:
             kept.stream = backend.stream_create(self._device, non_blocking=True, priority=0)
-        stream = kept.stream.handle if kept.stream is not None else 0
+        stream = kept.stream.handle if is_behind and kept.stream is not None else 0
         functions = calls.record, calls.wait, calls.query, calls.order
         return kept, stream, kept.freed.handle, tuple(event.handle for event in kept.events), functions
 
@@ -252,6 +255,9 @@ class SideStreamUploader:
         self, beside: SideStream, owner: RawStream, source: HostArray, array: Array, number: int
     ) -> PendingUpload:
         """A pinned array that C has sent ahead into memory of ``owner``'s, with the number of its event."""
+        if self._resumed is not beside:  # an event is recorded again on the stream of its last copy alone
+            self._resumed = beside
+            self.spare.clear()
         pending = PendingUpload(self)
         pending.array, pending.owner, pending.copied = array, owner, beside.events[number]
         hold_source(source, self.backend, pending.copied)
