@@ -222,8 +222,8 @@ class _Staging:
                 guarded(lambda s, e, flags: backend.event_wait(stream(s), backend.events[e]))
             ),
         )
-        addresses = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
-        self.calls = StagingCalls(*addresses, failure=self._raise)
+        copy, record, wait, query, order = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
+        self.calls = StagingCalls(copy, record, wait, query, order, failure=self._raise)
 
     def _raise(self, code: int, stream: RawStream) -> BaseException:
         failure, self.failure = self.failure, None

@@ -1199,7 +1199,7 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
 @example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "empty", 4)
 @example([9_000] * 16, "pinned", 2, "none", 0, 2, "close", "event_wait", 5)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-def test_pinned_arrays_are_sent_beside_the_work_of_a_device_that_is_behind(
+def test_pinned_arrays_are_sent_beside_the_consumers_work(
     direct: Any, counts: list[int], kinds: str, depth: int, moves: str, late_from: int, left: int, end: str, fault: str,
     seed: int,
 ) -> None:  # fmt: skip
@@ -1238,7 +1238,7 @@ def test_pinned_arrays_are_sent_beside_the_work_of_a_device_that_is_behind(
             if end == "close":
                 ahead.close()
             elif end == "drop":
-                del ahead
+                ahead = xl.prefetch([])
             if end != "none":
                 others = [xl.empty(x.shape, x.dtype, device=HERE) for x in expected]
                 items.clear()
@@ -1252,7 +1252,7 @@ def test_pinned_arrays_are_sent_beside_the_work_of_a_device_that_is_behind(
         for batch, x in zip(found, expected, strict=False):
             assert_same_bits(to_host(batch), x)
         direct.stream_use(direct.stream_wrap(0, device))
-        ahead, found = None, []
+        del ahead, found
     assert not direct.machine.violations
 
 
@@ -1266,9 +1266,9 @@ def fail_once(backend: Any, what: str, failing: pytest.MonkeyPatch) -> None:
     failing.setattr(backend, what, fail)
 
 
-@pytest.mark.parametrize("is_late", [True, False])
-def test_a_stream_beside_the_consumers_is_made_for_a_device_that_is_behind_and_left_to_the_next_loop(
-    direct: Any, is_late: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("depth", [1, 2, 12])
+def test_a_loop_leaves_the_stream_beside_the_consumers_to_the_next_one(
+    direct: Any, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _forget_simulator(monkeypatch)
     monkeypatch.setattr(direct, "keeps_sources", True)
@@ -1276,20 +1276,23 @@ def test_a_stream_beside_the_consumers_is_made_for_a_device_that_is_behind_and_l
     items = [xl.pinned_array(each, backend="direct") for each in expected]
     made: list[Any] = []
     create = direct.stream_create
-    monkeypatch.setattr(direct, "stream_create", lambda *given, **named: made.append(create(*given, **named)) or made[-1])
+
+    def count(*given: Any, **named: Any) -> Any:
+        made.append(create(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(direct, "stream_create", count)
     xl.pinned_pool("direct").kept.clear()
     for _ in range(2):
-        direct.machine.progresses_on_query = not is_late
+        direct.machine.progresses_on_query = False
         try:
             direct.seen.clear()
-            with batches_read_by("consumer", direct_most=10_000), xl.prefetch(items, device=HERE) as ahead:
-                found = []
-                for batch in ahead:
-                    found.append(batch)
-                    if not is_late:
-                        xl.synchronize(HERE)
+            with batches_read_by("consumer", direct_most=10_000), xl.prefetch(items, device=HERE, depth=depth) as ahead:
+                found = [next(ahead)]
+                assert len(direct.seen) == 1 + min(depth, 8)
+                found += ahead
             assert direct.seen == ["enqueue"] * len(items)
-            assert len(made) == is_late
+            assert len(made) == 1
         finally:
             direct.machine.progresses_on_query = True
         for one, other in zip(found, expected, strict=True):

@@ -136,22 +136,20 @@ _KEPT = 4
 
 
 class SideStream:
-    """What C uses to send pinned arrays beside the consumer's work: see `reader.c`.
+    """Events, and a stream, by which C sends pinned arrays beside the consumer's work: see `reader.c`.
 
     Args:
+        stream: Carries the copies.
         events: One for each array that may be ahead.
         freed: Recorded after the consumer's work that may still use an array's memory.
-
-    Attributes:
-        stream: None until the device is seen to be behind.
     """
 
     __slots__ = ("events", "freed", "stream")
 
-    def __init__(self, events: list[RawEvent], freed: RawEvent) -> None:
+    def __init__(self, stream: RawStream, events: list[Any], freed: Any) -> None:
+        self.stream = stream
         self.events = events
         self.freed = freed
-        self.stream: RawStream | None = None
 
 
 def hold_source(source: HostArray, backend: Backend, event: RawEvent) -> None:
@@ -177,7 +175,7 @@ class SideStreamUploader:
         self._device = device
         self._streams = streams
         self._resumed: SideStream | None = None
-        """What C has sent arrays by, once Python goes on with them."""
+        """The stream and the events by which C sent arrays that it left to Python."""
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._depth = self._count = count
@@ -194,8 +192,7 @@ class SideStreamUploader:
 
     @property
     def _carrier(self) -> RawStream:
-        resumed = self._resumed
-        return resumed.stream if resumed is not None and resumed.stream is not None else self._streams()[0]
+        return self._resumed.stream if self._resumed is not None else self._streams()[0]
 
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
@@ -221,34 +218,26 @@ class SideStreamUploader:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
         self._pool.kept[self._device, self._depth] = buffers[:_KEPT]
 
-    def provide_beside(
-        self, is_behind: bool, kept: SideStream | None
-    ) -> tuple[SideStream, int, int, tuple[int, ...], tuple[int, ...]] | None:
-        """What C needs to send pinned arrays beside the consumer's work, and its handles and functions.
+    def provide_beside(self) -> tuple[SideStream, int, int, tuple[int, ...], tuple[int, ...]] | None:
+        """Provide C with what sends pinned arrays beside the consumer's work, its handles, and the driver's functions.
 
         None where C does not enqueue copies for this device.
-
-        Args:
-            is_behind: The device is: a stream is needed.
-            kept: What this gave before.
         """
         backend = self.backend
         current = backend.stream_current(self._device)
         calls = staging.calls_of(backend, current)
-        if calls is None or not calls.query or not calls.order or plan.forced() is not None:
+        if calls is None or not calls.order or plan.forced() is not None:
             return None
-        kept = kept or self._pool.kept.pop((self._device, self._depth, "beside"), None)
+        kept = self._pool.kept.pop((self._device, self._depth, "beside"), None)
         if kept is None:
-            events = [backend.event_record(current, timing=False) for _ in range(self._depth)]
-            kept = SideStream(events[:-1], events[-1])
-        if is_behind and kept.stream is None:
-            kept.stream = backend.stream_create(self._device, non_blocking=True, priority=0)
-        stream = kept.stream.handle if is_behind and kept.stream is not None else 0
-        functions = calls.record, calls.wait, calls.query, calls.order
-        return kept, stream, kept.freed.handle, tuple(event.handle for event in kept.events), functions
+            events: list[Any] = [backend.event_record(current, timing=False) for _ in range(self._depth)]
+            stream = backend.stream_create(self._device, non_blocking=True, priority=0)
+            kept = SideStream(stream, events[1:], events[0])
+        functions = calls.record, calls.wait, calls.order
+        return kept, kept.stream.handle, kept.freed.handle, tuple(event.handle for event in kept.events), functions
 
     def keep_beside(self, kept: SideStream) -> None:
-        """Keep for the next loop what `provide_beside` gave: a stream takes 100 us."""
+        """Keep for the next loop what `provide_beside` gave."""
         self._pool.kept[self._device, self._depth, "beside"] = kept
 
     def resume(

@@ -11,11 +11,11 @@
    that pays, and while the consumer works on one array of a list they fill the next buffer with the next. There is an event behind
    the last copy from each buffer, and before that is complete nothing is written there.
 
-   Pinned arrays of a list are only enqueued. Where the consumer takes longer to enqueue its work than the device to copy and to do it,
-   that is all that can be gained: an array in its turn. Where the device is seen to be behind, which an event behind each copy tells,
-   the next arrays are copied on a stream beside the consumer's, into memory of the consumer's stream: see SideStreamUploader in
-   xferlib/_pipeline/batches.py, of which this does the usual steps. What is sent ahead and not handed out goes back to Python (`drain`)
-   as soon as anything is not usual: another current stream, a recording, a closed feed.
+   Pinned arrays of a list are only enqueued: small ones in their turn, and others ahead on a stream beside the consumer's, into memory
+   of the consumer's stream. SideStreamUploader in xferlib/_pipeline/batches.py has the rules, and this the usual steps: two events
+   and two waits take some 4 us between kernels, in Python 40 (H200), which is why a loop whose time is its own calls loses nothing.
+   What is sent ahead and not handed out goes back to Python (`drain`) as soon as anything is not usual: another current stream, a
+   recording, a closed feed.
 
    xferlib/_pipeline/feeds.py has the rules. */
 
@@ -32,14 +32,13 @@ enum { MOST_AHEAD = 8 };
 
 typedef struct { /* copies beside the consumer's work; Python provides it, down to `order` */
     PyObject *kept; /* what the addresses are of; NULL: there is none */
-    void *stream; /* NULL: there is none yet */
+    void *stream;
     void *freed;  /* event behind the consumer's work that may still use the memory of an array that was allocated just now */
     int count;    /* most arrays ahead */
     void *events[MOST_AHEAD];
-    int (*record)(void *, void *), (*wait)(void *), (*query)(void *), (*order)(void *, void *, unsigned); /* the driver's */
+    int (*record)(void *, void *), (*wait)(void *), (*order)(void *, void *, unsigned); /* the driver's */
     int first, pending; /* arrays that are sent ahead, in a ring, and not handed out */
     PyObject *sources[MOST_AHEAD], *arrays[MOST_AHEAD];
-    int is_marked, late; /* the first event is behind the last copy in its turn; how many in turn were not over when the next was asked for */
 } copies_beside;
 
 typedef struct {
@@ -52,7 +51,7 @@ typedef struct {
     PyObject *held;              /* an item that has been read, until it is handed out */
     PyObject *error;             /* that the source has raised, for the feed to raise */
     PyObject *provide;           /* (bytes) -> buffers that hold them; NULL: there will be none */
-    PyObject *provide_beside;    /* (whether the device is behind; what it has given, or None) -> what copies beside its work need; NULL: there are none */
+    PyObject *provide_beside;    /* () -> what copies beside the consumer's work need; NULL: there are none */
     loop_buffers through;
     copies_beside beside;
     unsigned long long stream;   /* that the pinned sources are read on */
@@ -70,7 +69,7 @@ typedef struct {
     PyObject *reader; /* hands out the batches that it can; NULL or None: there is none */
 } Batches;
 
-enum { HIDDEN = 3 }; /* a thread, or another stream, pays once it would have for 3 batches in turn: any one may be late by chance, as the first is */
+enum { HIDDEN = 3 }; /* a thread pays once it would have for 3 batches in turn: any one may be late by chance, as the first is */
 
 static PyObject *reader_type;
 
@@ -363,66 +362,34 @@ int xf_send_through(const device_copy *c)
 
 /* --- pinned arrays of a list */
 
-/* Have events, and a stream if the device is behind: whether there are. An error may be set, which is none of Exception's. */
-static int have_beside(Reader *r, int is_behind)
+/* Have what copies beside the consumer's work need, if there is any. An error may be set, which is none of Exception's. */
+static void have_beside(Reader *r)
 {
     copies_beside *b = &r->beside, found = {0};
-    unsigned long long at[4], stream, freed, event;
+    unsigned long long at[3], stream, freed, event;
     PyObject *answer, *kept, *events;
-    if (b->kept && (b->stream || !is_behind))
-        return 1;
-    if (!r->provide_beside)
-        return 0;
-    answer = PyObject_CallFunction(r->provide_beside, "iO", is_behind, b->kept ? b->kept : Py_None);
+    if (b->kept || !r->provide_beside)
+        return;
+    answer = PyObject_CallNoArgs(r->provide_beside);
     if (answer == Py_None)
         Py_CLEAR(r->provide_beside);
-    if (!answer || answer == Py_None ||
-        !PyArg_ParseTuple(answer, "OKKO!(KKKK)", &kept, &stream, &freed, &PyTuple_Type, &events, &at[0], &at[1], &at[2], &at[3])) {
-        Py_XDECREF(answer);
-        if (PyErr_Occurred())
-            go_without(&r->provide_beside);
-        return 0;
+    if (answer && answer != Py_None &&
+        PyArg_ParseTuple(answer, "OKKO!(KKK)", &kept, &stream, &freed, &PyTuple_Type, &events, &at[0], &at[1], &at[2])) {
+        for (; found.count < MOST_AHEAD && found.count < PyTuple_Size(events); ++found.count) {
+            event = PyLong_AsUnsignedLongLong(PyTuple_GetItem(events, found.count));
+            found.events[found.count] = (void *)(uintptr_t)event;
+        }
+        memcpy(&found.record, at, sizeof at); /* see have_buffers() */
+        found.stream = (void *)(uintptr_t)stream;
+        found.freed = (void *)(uintptr_t)freed;
+        if (found.count && !PyErr_Occurred() && !b->kept) { /* a finalizer may have been here */
+            found.kept = Py_NewRef(kept);
+            *b = found;
+        }
     }
-    for (; found.count < MOST_AHEAD && found.count < PyTuple_Size(events); ++found.count) {
-        event = PyLong_AsUnsignedLongLong(PyTuple_GetItem(events, found.count));
-        found.events[found.count] = (void *)(uintptr_t)event;
-    }
-    memcpy(&found.record, at, sizeof at); /* see have_buffers() */
-    found.stream = (void *)(uintptr_t)stream;
-    found.freed = (void *)(uintptr_t)freed;
-    if (found.count && !PyErr_Occurred() && !b->pending) { /* a finalizer may have been here */
-        PyObject *before = b->kept;
-        found.kept = Py_NewRef(kept);
-        *b = found;
-        Py_XDECREF(before);
-    }
-    Py_DECREF(answer);
+    Py_XDECREF(answer);
     if (PyErr_Occurred())
         go_without(&r->provide_beside);
-    return b->kept && (b->stream || !is_behind);
-}
-
-/* Ask, before the next pinned array is sent in its turn, whether the device is behind. */
-static void judge_device(Reader *r)
-{
-    copies_beside *b = &r->beside;
-    int status;
-    if (!b->is_marked)
-        return;
-    b->is_marked = 0;
-    WITHOUT_GIL(status = b->query(b->events[0]));
-    b->late = status ? b->late + 1 : 0;
-    if (b->late >= HIDDEN && !b->stream)
-        have_beside(r, 1);
-}
-
-/* Put an event behind a copy that was enqueued in its turn. */
-static void mark_copy(Reader *r)
-{
-    copies_beside *b = &r->beside;
-    if (b->stream || b->pending || !have_beside(r, 0))
-        return;
-    WITHOUT_GIL(b->is_marked = !b->record(b->events[0], (void *)(uintptr_t)r->stream));
 }
 
 /* Find the device of the loop where C may use it now, with the stream on which pinned arrays are read as the current one; NULL otherwise. */
@@ -472,7 +439,7 @@ static int send_array_ahead(Reader *r, PyObject *item)
 static void send_ahead(Reader *r)
 {
     int is_sent = 1;
-    while (is_sent && r->beside.stream && r->is_open && r->taking == 1 && r->beside.pending < r->beside.count) {
+    while (is_sent && r->beside.kept && r->is_open && r->taking == 1 && r->beside.pending < r->beside.count) {
         PyObject *item = item_at(r->items, r->number + r->beside.pending);
         is_sent = item && send_array_ahead(r, item);
         Py_XDECREF(item);
@@ -509,12 +476,9 @@ static PyObject *take_in_order(Reader *r, PyObject *item)
     const Py_ssize_t before = PyList_Size(r->pinned);
     PyObject *value;
     description d;
-    judge_device(r);
-    if (PyErr_Occurred())
-        return NULL;
     value = xf_hand_over(item, r->device, r->stream, r->pinned, is_any ? 0 : r->most, r->waited_most, &r->through);
     if (value && is_pinned && r->is_open && PyList_Size(r->pinned) > before && xf_describe_host(item, &d) && d.nbytes > r->waited_most)
-        mark_copy(r);
+        have_beside(r);
     if (value && PyErr_Occurred())
         Py_CLEAR(value);
     return value;
@@ -630,8 +594,6 @@ static PyObject *reader_drain(PyObject *self, PyObject *ignored)
     if (r->taking || !b->kept)
         return Py_BuildValue("(OiN)", kept, 0, list);
     b->kept = NULL;
-    b->stream = NULL;
-    b->is_marked = b->late = 0;
     return Py_BuildValue("(NiN)", kept, 1, list);
 }
 
