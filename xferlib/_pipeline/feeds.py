@@ -842,7 +842,7 @@ class ListFeed(Feed):
         self._watched.clear()
         batches = super()._drop()
         if self.reader is not None:
-            with deferred:  # as in `next`
+            with deferred if self.reader.sent else contextlib.nullcontext():  # as in `next`
                 batches += self._take_back()
             self._mark_pinned()
         return batches
