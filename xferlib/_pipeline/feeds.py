@@ -842,7 +842,10 @@ class ListFeed(Feed):
         self._watched.clear()
         batches = super()._drop()
         if self.reader is not None:
-            with deferred if self.reader.sent else contextlib.nullcontext():  # as in `next`
-                batches += self._take_back()
+            if self.reader.sent:
+                with deferred:  # as in `next`
+                    batches += self._take_back()
+            else:  # as at the interpreter's end, where modules have no functions any more
+                self._take_back()
             self._mark_pinned()
         return batches
