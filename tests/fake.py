@@ -189,7 +189,7 @@ class FakeArray:
 
 
 class _Staging:
-    """The functions that staging in C calls for a device, in Python: copy, record and wait."""
+    """The functions that staging in C calls for a device, in Python."""
 
     def __init__(self, backend: FakeBackend, device: Device) -> None:
         self.failure: BaseException | None = None
@@ -218,9 +218,12 @@ class _Staging:
             ),
             ctypes.CFUNCTYPE(ctypes.c_int, pointer)(guarded(lambda e: backend.event_synchronize(backend.events[e]))),
             ctypes.CFUNCTYPE(ctypes.c_int, pointer)(lambda e: int(not backend.event_done(backend.events[e]))),
+            ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_uint)(
+                guarded(lambda s, e, flags: backend.event_wait(stream(s), backend.events[e]))
+            ),
         )
-        copy, record, wait, query = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
-        self.calls = StagingCalls(copy, record, wait, query, failure=self._raise)
+        copy, record, wait, query, order = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
+        self.calls = StagingCalls(copy, record, wait, query, order, failure=self._raise)
 
     def _raise(self, code: int, stream: RawStream) -> BaseException:
         failure, self.failure = self.failure, None

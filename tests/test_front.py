@@ -36,9 +36,11 @@ from xferlib.errors import (
     MixedBackendsError,
     StreamError,
     StreamTypeError,
+    TransferError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
     UnsupportedError,
+    XferError,
 )
 from xferlib.testing import (
     DTYPES,
@@ -1177,6 +1179,124 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
             direct.stream_synchronize(stream)
         for number, batch in enumerate(found):
             assert_same_bits(to_host(batch), np.full(counts[number], number, np.float32))
+
+
+@given(
+    counts=st.lists(st.sampled_from([10, 3_000, 9_000, 60_000]), max_size=16),
+    kinds=st.sampled_from(["pinned", "mixed"]),
+    depth=st.integers(1, 9),
+    moves=st.sampled_from(["none", "once", "random"]),
+    late_from=st.integers(0, 12),
+    left=st.integers(0, 4),
+    end=st.sampled_from(["none", "close", "drop"]),
+    fault=st.sampled_from(["none", "event_wait", "empty"]),
+    seed=st.integers(0, 99),
+)
+@example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "none", 0)
+@example([9_000] * 16, "pinned", 2, "none", 0, 4, "close", "none", 1)
+@example([9_000] * 16, "pinned", 9, "none", 0, 4, "drop", "none", 2)
+@example([9_000] * 16, "pinned", 2, "once", 0, 0, "none", "none", 3)
+@example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "empty", 4)
+@example([9_000] * 16, "pinned", 2, "none", 0, 2, "close", "event_wait", 5)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+def test_pinned_arrays_are_sent_beside_the_consumers_work(
+    direct: Any, counts: list[int], kinds: str, depth: int, moves: str, late_from: int, left: int, end: str, fault: str,
+    seed: int,
+) -> None:  # fmt: skip
+    """The memory of what is not handed out is given to others only behind its copy, and so is that of the sources."""
+    device = direct.devices()[0]
+    streams = [direct.stream_create(device, non_blocking=True, priority=0) for _ in range(2)]
+    expected = [np.full(count, number + 1, np.float32) for number, count in enumerate(counts)]
+    chance = np.random.default_rng(seed)
+    is_pinned = [kinds == "pinned" or bool(chance.integers(4)) for _ in counts]
+    items = [xl.pinned_array(x, backend="direct") if p else x for x, p in zip(expected, is_pinned, strict=True)]
+    found, faults = [], [] if fault == "none" else [fault]
+    with pytest.MonkeyPatch.context() as patched, batches_read_by("consumer", direct_most=10_000):
+        _forget_simulator(patched)
+        xl.pinned_pool("direct").kept.clear()
+        ahead = xl.prefetch(items, device=HERE, depth=depth)
+        try:
+            number = 0
+            while number < len(counts) - min(left, len(counts)):
+                if number >= late_from:
+                    direct.machine.progresses_on_query = False
+                if moves == "random" or (moves == "once" and number == len(counts) // 2):
+                    direct.stream_use(streams[chance.integers(2)])
+                elif not number:
+                    direct.stream_use(streams[0])
+                try:
+                    with pytest.MonkeyPatch.context() as failing:
+                        if faults and number == len(counts) // 2:
+                            fail_once(direct, faults.pop(), failing)
+                        found.append(next(ahead))
+                except (MemoryError, XferError):
+                    assert fault != "none"
+                    continue
+                number += 1
+                if number % 2:
+                    direct.stream_call(direct.stream_current(device), int)  # the consumer's work
+            if end == "close":
+                ahead.close()
+            elif end == "drop":
+                ahead = xl.prefetch([])
+            if end != "none":
+                others = [xl.empty(x.shape, x.dtype, device=HERE) for x in expected]
+                items.clear()
+                for x in expected:
+                    xl.pinned_empty(x.shape, x.dtype, backend="direct")[:] = 77
+                del others
+        finally:
+            direct.machine.progresses_on_query = True
+        for stream in streams:
+            direct.stream_synchronize(stream)
+        for batch, x in zip(found, expected, strict=False):
+            assert_same_bits(to_host(batch), x)
+        direct.stream_use(direct.stream_wrap(0, device))
+        del ahead, found
+    assert not direct.machine.violations
+
+
+def fail_once(backend: Any, what: str, failing: pytest.MonkeyPatch) -> None:
+    """Let the next order of two streams, or the next allocation, fail."""
+
+    def fail(*given: Any, **named: Any) -> Any:
+        failing.undo()
+        raise TransferError("no order") if what == "event_wait" else MemoryError
+
+    failing.setattr(backend, what, fail)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 12])
+def test_a_loop_leaves_the_stream_beside_the_consumers_to_the_next_one(
+    direct: Any, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_simulator(monkeypatch)
+    monkeypatch.setattr(direct, "keeps_sources", True)
+    expected = [bits_of(20_000, np.uint8, seed=number) for number in range(12)]
+    items = [xl.pinned_array(each, backend="direct") for each in expected]
+    made: list[Any] = []
+    create = direct.stream_create
+
+    def count(*given: Any, **named: Any) -> Any:
+        made.append(create(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(direct, "stream_create", count)
+    xl.pinned_pool("direct").kept.clear()
+    for _ in range(2):
+        direct.machine.progresses_on_query = False
+        try:
+            direct.seen.clear()
+            with batches_read_by("consumer", direct_most=10_000), xl.prefetch(items, device=HERE, depth=depth) as ahead:
+                found = [next(ahead)]
+                assert len(direct.seen) == 1 + min(depth, 8)
+                found += ahead
+            assert direct.seen == ["enqueue"] * len(items)
+            assert len(made) == 1
+        finally:
+            direct.machine.progresses_on_query = True
+        for one, other in zip(found, expected, strict=True):
+            assert_same_bits(to_host(one), other)
 
 
 @pytest.mark.parametrize("kind", ["list", "generator"])

@@ -136,15 +136,17 @@ HOST_HELPER_NBYTES = 256 << 10
 two cores 384 KiB take 7.0 us by two threads and 8.1 to 9.0 by one, 1 MiB 15 and 23, 4 MiB after a pause 99 and 154.
 Hosts: two cores."""
 DIRECT_MOST = 1 << 20
-"""Up to here copying an array takes less time than ordering two streams by events and waking threads: on an H200 a loop
-with eight kernels takes 119 us for each batch of 256 KiB and 180 for 1 MiB, and 140 and 184 by way of another stream;
-with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168; and 81 and 146 where threads fill pinned buffers of
-the loop ahead, so four times as many bytes go this way then. Pinned arrays of up to as many are only enqueued, and
-items of a generator of up to as many copied by its consumer, unless reading takes long; up to 32 times as many where
-threads help: 40 of 7 MiB take 181 us each so and 223 by a thread, of 21 MiB 466 and 492. Up to four times as many are
-filled past the caches: of a list 3 MiB take 85 us each so and 115 through them, of 7 MiB 180 and 155. Leaves of a
-tree are packed into one copy by one thread, of any size together, if none has more bytes (11 leaves of 740 KB took
-359 us to an H200 by threads, and 174 packed).
+"""Up to here copying an array takes less time than ordering two streams by events and waking threads: on an H200 a
+loop with eight kernels takes 119 us for each batch of 256 KiB and 180 for 1 MiB, and 140 and 184 by way of another
+stream; with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168; and 81 and 146 where threads fill pinned
+buffers of the loop ahead, so four times as many bytes go this way then. Items of a generator of up to as many are
+copied by its consumer, unless reading takes long; up to 32 times as many where threads help: 40 of 7 MiB take 181 us
+each so and 223 by a thread, of 21 MiB 466 and 492. Up to four times as many are filled past the caches: of a list 3
+MiB take 85 us each so and 115 through them, of 7 MiB 180 and 155. Pinned arrays of a list take another stream from
+here on: C sends them, so that 1.0 MiB with one kernel take 24 us each and 33 on the consumer's, 2.0 MiB with three 42
+and 56, 3.6 MiB with five 74 and 95; 1.1 MiB with eight, whose calls take longer than the device, 110 and 106. Leaves
+of a tree are packed into one copy by one thread, of any size together, if none has more bytes (11 leaves of 740 KB
+took 359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""
 THREAD_FROM_NS = 200_000
 """How long it takes to read and to copy an item of a generator from which on a thread does it beside the consumer's

@@ -135,6 +135,29 @@ _KEPT = 4
 """Parts that stay the same for the next loop."""
 
 
+class SideStream:
+    """Events, and a stream, by which C sends pinned arrays beside the consumer's work: see `reader.c`.
+
+    Args:
+        stream: Carries the copies.
+        events: One for each array that may be ahead.
+        freed: Recorded after the consumer's work that may still use an array's memory.
+    """
+
+    __slots__ = ("events", "freed", "stream")
+
+    def __init__(self, stream: RawStream, events: list[Any], freed: Any) -> None:
+        self.stream = stream
+        self.events = events
+        self.freed = freed
+
+
+def hold_source(source: HostArray, backend: Backend, event: RawEvent) -> None:
+    """Keep a pinned array, or its block out of the pool, until an event."""
+    ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
+    lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
+
+
 class SideStreamUploader:
     """Copies of one consumer's arrays, one after the other.
 
@@ -145,12 +168,14 @@ class SideStreamUploader:
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_streams", "backend", "spare")
+    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_resumed", "_streams", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
         self._device = device
         self._streams = streams
+        self._resumed: SideStream | None = None
+        """The stream and the events by which C sent arrays that it left to Python."""
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._depth = self._count = count
@@ -167,7 +192,7 @@ class SideStreamUploader:
 
     @property
     def _carrier(self) -> RawStream:
-        return self._streams()[0]
+        return self._resumed.stream if self._resumed is not None else self._streams()[0]
 
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
@@ -192,6 +217,40 @@ class SideStreamUploader:
     def keep(self, buffers: Buffers) -> None:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
         self._pool.kept[self._device, self._depth] = buffers[:_KEPT]
+
+    def provide_beside(self) -> tuple[SideStream, int, int, tuple[int, ...], tuple[int, ...]] | None:
+        """Provide C with what sends pinned arrays beside the consumer's work, its handles, and the driver's functions.
+
+        None where C does not enqueue copies for this device.
+        """
+        backend = self.backend
+        current = backend.stream_current(self._device)
+        calls = staging.calls_of(backend, current)
+        if calls is None or not calls.order or plan.forced() is not None:
+            return None
+        kept = self._pool.kept.pop((self._device, self._depth, "beside"), None)
+        if kept is None:
+            events: list[Any] = [backend.event_record(current, timing=False) for _ in range(self._depth)]
+            stream = backend.stream_create(self._device, non_blocking=True, priority=0)
+            kept = SideStream(stream, events[1:], events[0])
+        functions = calls.record, calls.wait, calls.order
+        return kept, kept.stream.handle, kept.freed.handle, tuple(event.handle for event in kept.events), functions
+
+    def keep_beside(self, kept: SideStream) -> None:
+        """Keep for the next loop what `provide_beside` gave."""
+        self._pool.kept[self._device, self._depth, "beside"] = kept
+
+    def resume(
+        self, beside: SideStream, owner: RawStream, source: HostArray, array: Array, number: int
+    ) -> PendingUpload:
+        """A pinned array that C has sent ahead into memory of ``owner``'s, with the number of its event."""
+        if self._resumed is not beside:  # an event is recorded again on the stream of its last copy alone
+            self._resumed = beside
+            self.spare.clear()
+        pending = PendingUpload(self)
+        pending.array, pending.owner, pending.copied = array, owner, beside.events[number]
+        hold_source(source, self.backend, pending.copied)
+        return pending
 
     def _make_buffers(self, nbytes: int, stream: RawStream, calls: StagingCalls) -> Any:
         """New ones; None where pinned memory is short."""

@@ -23,11 +23,10 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
-from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST, THREAD_FROM_NS
-from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import WHOLE_MOST, Batch, Route, Router, send
+from xferlib._memory import lifetimes
+from xferlib._pipeline.batches import WHOLE_MOST, Batch, Route, Router, hold_source, send
 from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process, threads
 from xferlib._runtime.process import reset_in_child
@@ -171,10 +170,11 @@ class Feed:
         most, waited_most = (sys.maxsize,) * 2 if router.is_host else (PAST_MOST, DIRECT_MOST)
         if items is None and threads.crew().fillers:
             most = max(most, WHOLE_MOST)
-        provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
+        uploader = None if router.is_host else router.uploader
+        provide, provide_beside = (uploader.provide, uploader.provide_beside) if uploader is not None else (None, None)
         reader = calls.new_reader(
             items, run, next, source, router.device, acquire, release, pinned, most, waited_most,
-            _FOLLOWED_FROM, THREAD_FROM_NS, provide,
+            _FOLLOWED_FROM, THREAD_FROM_NS, provide, provide_beside if items is not None else None,
         )  # fmt: skip
         reader.is_free = is_free
         return reader
@@ -712,11 +712,28 @@ class ListFeed(Feed):
             is_next = not self._ready and self._end is None and self._taken < len(self._items)
             value = self._take_here() if is_next and not is_watched() else None
             if value is None:
+                with deferred:  # what is lost is freed while it is copied
+                    sent = self._take_back()
+                    self._ready.extend(sent)
+                    self._started += len(sent)
                 return super().next()
             if self._is_closed:
                 self._refuse_closed()
             self._count_batch_without_slot()
         return value
+
+    def _take_back(self) -> list[AnyBatch]:
+        """Take from C the arrays that it has sent ahead, and not handed out."""
+        uploader, reader, owner = self._router.uploader, self.reader, self._stream
+        if reader is None or uploader is None:
+            return []
+        reader.is_free = False
+        if owner is None:  # no pinned array has been sent
+            return []
+        beside, is_unused, sent = reader.drain()
+        if is_unused and not sent:
+            uploader.keep_beside(beside)
+        return [uploader.resume(beside, owner, *each) for each in sent]
 
     def _take_here(self) -> Any:
         """Copy the next item on the consumer's stream as a plain loop does; None, and nothing done, for another way."""
@@ -726,9 +743,10 @@ class ListFeed(Feed):
             if len(reader.pinned) >= _FOLLOWED_FROM:
                 self._mark_pinned()
             value = reader.take()
-            if value is None and router.is_pinned(
-                host
-            ):  # for the first time, or the consumer has gone to another stream
+            if reader.sent and value is None:
+                return None
+            # For the first time, or the consumer has gone to another stream:
+            if value is None and router.is_pinned(host):
                 self._mark_pinned()
                 self._stream = router.backend.stream_current(router.device)
                 reader.stream = self._stream.handle
@@ -748,8 +766,7 @@ class ListFeed(Feed):
             return
         event = lifetimes.record(backend, stream)
         for source in sources:
-            ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
-            lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
+            hold_source(source, backend, event)
 
     def _front(self) -> AnyBatch:
         self._read()
@@ -825,5 +842,10 @@ class ListFeed(Feed):
         self._watched.clear()
         batches = super()._drop()
         if self.reader is not None:
+            if self.reader.sent:
+                with deferred:  # as in `next`
+                    batches += self._take_back()
+            else:  # as at the interpreter's end, where modules have no functions any more
+                self._take_back()
             self._mark_pinned()
         return batches

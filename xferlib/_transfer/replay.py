@@ -187,7 +187,7 @@ def batch_calls() -> Any:
     """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
     - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed,
-      hidden_ns, provide)``
+      hidden_ns, provide, provide_beside)``
     """
     return _replay if _is_bound else None
 

@@ -11,6 +11,12 @@
    that pays, and while the consumer works on one array of a list they fill the next buffer with the next. There is an event behind
    the last copy from each buffer, and before that is complete nothing is written there.
 
+   Pinned arrays of a list are only enqueued: small ones in their turn, and others ahead on a stream beside the consumer's, into memory
+   of the consumer's stream. SideStreamUploader in xferlib/_pipeline/batches.py has the rules, and this the usual steps: two events
+   and two waits take some 4 us between kernels, in Python 40 (H200), which is why a loop whose time is its own calls loses nothing.
+   What is sent ahead and not handed out goes back to Python (`drain`) as soon as anything is not usual: another current stream, a
+   recording, a closed feed.
+
    xferlib/_pipeline/feeds.py has the rules. */
 
 #include "replay.h"
@@ -22,6 +28,19 @@
 #include <string.h>
 #include <structmember.h>
 
+enum { MOST_AHEAD = 8 };
+
+typedef struct { /* copies beside the consumer's work; Python provides it, down to `order` */
+    PyObject *kept; /* what the addresses are of; NULL: there is none */
+    void *stream;
+    void *freed;  /* event behind the consumer's work that may still use the memory of an array that was allocated just now */
+    int count;    /* most arrays ahead */
+    void *events[MOST_AHEAD];
+    int (*record)(void *, void *), (*wait)(void *), (*order)(void *, void *, unsigned); /* the driver's */
+    int first, pending; /* arrays that are sent ahead, in a ring, and not handed out */
+    PyObject *sources[MOST_AHEAD], *arrays[MOST_AHEAD];
+} copies_beside;
+
 typedef struct {
     PyObject_HEAD
     PyObject *items;              /* list or tuple; NULL: an iterator gives them */
@@ -32,7 +51,9 @@ typedef struct {
     PyObject *held;              /* an item that has been read, until it is handed out */
     PyObject *error;             /* that the source has raised, for the feed to raise */
     PyObject *provide;           /* (bytes) -> buffers that hold them; NULL: there will be none */
+    PyObject *provide_beside;    /* () -> what copies beside the consumer's work need; NULL: there are none */
     loop_buffers through;
+    copies_beside beside;
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, followed;   /* batches handed out; pinned sources that may be without an event */
     Py_ssize_t most, waited_most; /* bytes of the largest array, and of one that a call waits for while the device works */
@@ -75,8 +96,14 @@ static int visit_reader(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(r->held);
     Py_VISIT(r->error);
     Py_VISIT(r->provide);
+    Py_VISIT(r->provide_beside);
     Py_VISIT(r->through.kept);
     Py_VISIT(r->through.source);
+    Py_VISIT(r->beside.kept);
+    for (int each = 0; each < r->beside.pending; ++each) {
+        Py_VISIT(r->beside.sources[(r->beside.first + each) % r->beside.count]);
+        Py_VISIT(r->beside.arrays[(r->beside.first + each) % r->beside.count]);
+    }
     return 0;
 }
 
@@ -92,10 +119,35 @@ static void end_filling(loop_buffers *l)
     Py_XDECREF(source);
 }
 
+/* Take the oldest of the arrays that are sent ahead from the ring. */
+static void pop(copies_beside *b, PyObject **source, PyObject **array)
+{
+    *source = b->sources[b->first];
+    *array = b->arrays[b->first];
+    b->first = (b->first + 1) % b->count;
+    --b->pending;
+}
+
+/* Wait for the copies that were sent ahead, and drop their arrays: no feed has taken them back. */
+static void end_copies(copies_beside *b)
+{
+    PyObject *source, *array;
+    if (b->pending) {
+        void *last = b->events[(b->first + b->pending - 1) % b->count];
+        WITHOUT_GIL(b->wait(last));
+    }
+    while (b->pending) {
+        pop(b, &source, &array);
+        Py_DECREF(array);
+        Py_DECREF(source);
+    }
+}
+
 static int clear_reader(PyObject *self)
 {
     Reader *r = (Reader *)self;
     end_filling(&r->through);
+    end_copies(&r->beside);
     Py_CLEAR(r->items);
     Py_CLEAR(r->run);
     Py_CLEAR(r->next);
@@ -107,7 +159,9 @@ static int clear_reader(PyObject *self)
     Py_CLEAR(r->held);
     Py_CLEAR(r->error);
     Py_CLEAR(r->provide);
+    Py_CLEAR(r->provide_beside);
     Py_CLEAR(r->through.kept);
+    Py_CLEAR(r->beside.kept);
     return 0;
 }
 
@@ -165,16 +219,20 @@ static int is_plain_end(void)
     return 1;
 }
 
+/* An item of a list, a new reference; NULL where there is none. */
+static PyObject *item_at(PyObject *items, Py_ssize_t number)
+{
+    int is_list = PyList_CheckExact(items);
+    if (number >= (is_list ? PyList_Size(items) : PyTuple_Size(items)))
+        return NULL;
+    return Py_XNewRef(is_list ? PyList_GetItem(items, number) : PyTuple_GetItem(items, number));
+}
+
 /* The next item, a new reference: NULL where there is none, or with the source's error set. */
 static PyObject *read_item(Reader *r)
 {
-    PyObject *items = r->items;
-    if (items) {
-        int is_list = PyList_CheckExact(items);
-        if (r->number >= (is_list ? PyList_Size(items) : PyTuple_Size(items)))
-            return NULL;
-        return Py_XNewRef(is_list ? PyList_GetItem(items, r->number) : PyTuple_GetItem(items, r->number));
-    }
+    if (r->items)
+        return item_at(r->items, r->number);
     if (!r->held && r->source) {
         PyObject *source = Py_NewRef(r->source); /* another thread may close the feed meanwhile */
         PyObject *item = PyObject_CallFunctionObjArgs(r->run, r->next, source, NULL);
@@ -188,13 +246,20 @@ static PyObject *read_item(Reader *r)
     return Py_XNewRef(r->held);
 }
 
-/* Buffers are not needed: after an error of Python's or a driver's the loop goes on without. 0 where one is to be raised. */
-static int go_without_buffers(Reader *r)
+/* Clear an error, which Python meets again if it is to be met: whether none is left, such as Ctrl-C. */
+static int pass_over_error(void)
 {
-    if (!PyErr_ExceptionMatches(PyExc_Exception))
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return !PyErr_Occurred();
+}
+
+/* What `provider` gives is not needed: after an error of Python's or a driver's the loop goes on without. 0 where one is to be raised. */
+static int go_without(PyObject **provider)
+{
+    if (!pass_over_error())
         return 0;
-    PyErr_Clear();
-    Py_CLEAR(r->provide);
+    Py_CLEAR(*provider);
     return 1;
 }
 
@@ -219,7 +284,7 @@ static int have_buffers(Reader *r, PyObject *item)
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
                                      &found.shared_from, &found.past_most, &found.asked_from)) {
         Py_XDECREF(answer);
-        return go_without_buffers(r);
+        return go_without(&r->provide);
     }
     for (; found.count < MOST_BUFFERS && found.count < PyTuple_Size(buffers); ++found.count) {
         if (!PyArg_ParseTuple(PyTuple_GetItem(buffers, found.count), "KK", &memory, &event))
@@ -237,7 +302,7 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_XDECREF(before);
     }
     Py_DECREF(answer);
-    return !PyErr_Occurred() || go_without_buffers(r);
+    return !PyErr_Occurred() || go_without(&r->provide);
 }
 
 /* Let threads fill the next buffer with the next item of a list, while the consumer works. */
@@ -295,6 +360,132 @@ int xf_send_through(const device_copy *c)
     return !error;
 }
 
+/* --- pinned arrays of a list */
+
+/* Have what copies beside the consumer's work need, if there is any. An error may be set, which is none of Exception's. */
+static void have_beside(Reader *r)
+{
+    copies_beside *b = &r->beside, found = {0};
+    unsigned long long at[3], stream, freed, event;
+    PyObject *answer, *kept, *events;
+    if (b->kept || !r->provide_beside)
+        return;
+    answer = PyObject_CallNoArgs(r->provide_beside);
+    if (answer == Py_None)
+        Py_CLEAR(r->provide_beside);
+    if (answer && answer != Py_None &&
+        PyArg_ParseTuple(answer, "OKKO!(KKK)", &kept, &stream, &freed, &PyTuple_Type, &events, &at[0], &at[1], &at[2])) {
+        for (; found.count < MOST_AHEAD && found.count < PyTuple_Size(events); ++found.count) {
+            event = PyLong_AsUnsignedLongLong(PyTuple_GetItem(events, found.count));
+            found.events[found.count] = (void *)(uintptr_t)event;
+        }
+        memcpy(&found.record, at, sizeof at); /* see have_buffers() */
+        found.stream = (void *)(uintptr_t)stream;
+        found.freed = (void *)(uintptr_t)freed;
+        if (found.count && !PyErr_Occurred() && !b->kept) { /* a finalizer may have been here */
+            found.kept = Py_NewRef(kept);
+            *b = found;
+        }
+    }
+    Py_XDECREF(answer);
+    if (PyErr_Occurred())
+        go_without(&r->provide_beside);
+}
+
+/* Find the device of the loop where C may use it now, with the stream on which pinned arrays are read as the current one; NULL otherwise. */
+static device_entry *device_of_loop(const Reader *r, call_stream *on)
+{
+    device_entry *e = xf_may_replay() ? xf_device_of_call(r->device, NULL) : NULL;
+    return e && e->kind && e->kind != ON_CPU && e->enqueue && xf_is_current(e, on) && on->handle == (void *)(uintptr_t)r->stream ? e : NULL;
+}
+
+/* Whether an array is sent ahead, on its device and its current stream. */
+static int send_array_ahead(Reader *r, PyObject *item)
+{
+    copies_beside *b = &r->beside;
+    const Py_ssize_t number = r->number;
+    const int pending = b->pending, place = (b->first + pending) % b->count;
+    call_stream on = {0};
+    description src, arriving;
+    device_copy c = {.on = &on, .host = &src, .is_upload = 1, .source = item};
+    PyObject *array;
+    void *event = b->events[place], *stream = b->stream, *freed = b->freed;
+    int (*record)(void *, void *) = b->record, (*order)(void *, void *, unsigned) = b->order, error;
+    way w;
+    if (!is_of(item, replay.ndarray) || !xf_describe_host(item, &src) || src.nbytes <= r->waited_most || !src.is_c || src.is_swapped ||
+        !(src.is_pinned = xf_is_lent(item)) || !xf_is_converted(&src, NULL, &arriving) || !(c.e = device_of_loop(r, &on)))
+        return 0;
+    c.element = arriving.element;
+    if (!xf_find_way(&c, &w) || w.kernel)
+        return 0;
+    array = xf_make_on(c.e, &on, &arriving, 0, &c.device);
+    if (!array || !c.device || !r->is_open || r->number != number || b->pending != pending) { /* or a finalizer has been here */
+        Py_XDECREF(array);
+        return 0;
+    }
+    WITHOUT_GIL(error = record(freed, on.handle) || order(stream, freed, 0) ||
+                        c.e->enqueue(c.device, (word)(uintptr_t)src.data, (size_t)src.nbytes, stream) || record(event, stream));
+    if (error || !r->is_open) { /* closed meanwhile: nothing else waits for the copy */
+        WITHOUT_GIL(c.e->wait(stream));
+        Py_DECREF(array);
+        return 0;
+    }
+    b->sources[place] = Py_NewRef(item);
+    b->arrays[place] = array;
+    ++b->pending;
+    return 1;
+}
+
+static void send_ahead(Reader *r)
+{
+    int is_sent = 1;
+    while (is_sent && r->beside.kept && r->is_open && r->taking == 1 && r->beside.pending < r->beside.count) {
+        PyObject *item = item_at(r->items, r->number + r->beside.pending);
+        is_sent = item && send_array_ahead(r, item);
+        Py_XDECREF(item);
+    }
+}
+
+/* The oldest array that was sent ahead, ordered on the current stream; NULL where Python is to take them back. */
+static PyObject *take_sent(Reader *r)
+{
+    copies_beside *b = &r->beside;
+    call_stream on = {0};
+    PyObject *array, *source;
+    void *event;
+    int error;
+    if (!xf_follow() || !device_of_loop(r, &on) || !r->is_open || !b->pending || PyList_Append(r->pinned, b->sources[b->first]))
+        return NULL;
+    array = Py_NewRef(b->arrays[b->first]); /* another thread may close the feed meanwhile */
+    event = b->events[b->first];
+    WITHOUT_GIL(error = b->order(on.handle, event, 0));
+    if (error || !r->is_open) {
+        Py_DECREF(array);
+        return NULL;
+    }
+    Py_DECREF(array);
+    pop(b, &source, &array);
+    Py_DECREF(source);
+    return array;
+}
+
+/* An array of a list, copied on the current stream in its turn. */
+static PyObject *take_in_order(Reader *r, PyObject *item)
+{
+    const int is_pinned = xf_is_lent(item), is_any = is_pinned && (r->provide_beside || r->beside.kept);
+    const Py_ssize_t before = PyList_Size(r->pinned);
+    PyObject *value;
+    description d;
+    value = xf_hand_over(item, r->device, r->stream, r->pinned, is_any ? 0 : r->most, r->waited_most, &r->through);
+    if (value && is_pinned && r->is_open && PyList_Size(r->pinned) > before && xf_describe_host(item, &d) && d.nbytes > r->waited_most)
+        have_beside(r);
+    if (value && PyErr_Occurred())
+        Py_CLEAR(value);
+    return value;
+}
+
+/* --- the next batch */
+
 static PyObject *take_item(Reader *r)
 {
     long long begun = 0;
@@ -317,12 +508,18 @@ static PyObject *take_item(Reader *r)
         if (r->is_hidden)
             return NULL;
     }
-    item = read_item(r);
-    r->has_ended |= !item && r->items;
     r->through.is_in_use = 0;
-    if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
-        value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
-    Py_XDECREF(item);
+    if (r->beside.pending) {
+        value = take_sent(r);
+        pass_over_error();
+    } else {
+        item = read_item(r);
+        r->has_ended |= !item && r->items;
+        if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
+            value = r->items ? take_in_order(r, item)
+                             : xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
+        Py_XDECREF(item);
+    }
     if (!value)
         return NULL;
     if (!r->is_open) {
@@ -332,6 +529,11 @@ static PyObject *take_item(Reader *r)
     ++r->number;
     Py_CLEAR(r->held);
     fill_ahead(r);
+    send_ahead(r);
+    if (!pass_over_error()) {
+        Py_DECREF(value);
+        return NULL;
+    }
     if (!r->items) {
         r->left_ns = now_ns();
         r->work_ns = r->left_ns - begun;
@@ -365,13 +567,44 @@ static PyObject *reader_end(PyObject *self, PyObject *ignored)
     return Py_BuildValue("(NN)", source, held);
 }
 
-/* () -> None: this is a forked child, which has none of the threads. */
+/* () -> (what `provide_beside` gave, None if nothing; whether nothing uses it here any more; a list of (source, array, number of its
+   event)): those that were sent ahead, none of which is held here any more. With the feed's turn taken, or the feed is closed. */
+static PyObject *reader_drain(PyObject *self, PyObject *ignored)
+{
+    Reader *r = (Reader *)self;
+    copies_beside *b = &r->beside;
+    PyObject *list = PyList_New(0), *kept, *source, *array;
+    (void)ignored;
+    while (list && b->pending) {
+        PyObject *part = Py_BuildValue("(OOi)", b->sources[b->first], b->arrays[b->first], b->first);
+        if (!part || PyList_Append(list, part))
+            Py_CLEAR(list);
+        else {
+            pop(b, &source, &array);
+            Py_DECREF(array);
+            Py_DECREF(source);
+        }
+        Py_XDECREF(part);
+    }
+    if (!list) {
+        end_copies(b);
+        return NULL;
+    }
+    kept = b->kept ? b->kept : Py_None;
+    if (r->taking || !b->kept)
+        return Py_BuildValue("(OiN)", kept, 0, list);
+    b->kept = NULL;
+    return Py_BuildValue("(NiN)", kept, 1, list);
+}
+
+/* () -> None: this is a forked child, which has none of the threads, nor a device. */
 static PyObject *reader_forget(PyObject *self, PyObject *ignored)
 {
     Reader *r = (Reader *)self;
     (void)ignored;
     r->is_free = 0; /* the feed refuses */
     r->through.filling = NULL;
+    r->beside.pending = 0;
     Py_RETURN_NONE;
 }
 
@@ -459,6 +692,7 @@ static PyMemberDef reader_members[] = {
     {"held", T_OBJECT, offsetof(Reader, held), 0, NULL}, /* deleted when it has been handed out */
     {"work_ns", T_LONGLONG, offsetof(Reader, work_ns), 0, NULL},
     {"left_ns", T_LONGLONG, offsetof(Reader, left_ns), 0, NULL},
+    {"sent", T_INT, offsetof(Reader, beside.pending), READONLY, NULL}, /* arrays ahead, and not handed out */
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
     {"has_ended", T_BOOL, offsetof(Reader, has_ended), READONLY, NULL},
@@ -467,6 +701,7 @@ static PyMemberDef reader_members[] = {
 
 static PyMethodDef reader_methods[] = {
     {"close", reader_close, METH_NOARGS, NULL},
+    {"drain", reader_drain, METH_NOARGS, NULL},
     {"end", reader_end, METH_NOARGS, NULL},
     {"forget", reader_forget, METH_NOARGS, NULL},
     {"take", reader_take, METH_NOARGS, NULL},
@@ -510,16 +745,17 @@ static Reader *new_reader(void)
 }
 
 /* (list or tuple, or None; run, next and iterator; device; acquire, release; list for pinned sources, or None; bytes of the largest
-   array, and of one that is waited for; how many pinned sources; nanoseconds from which a thread pays; function that provides buffers, or None) -> a reader */
+   array, and of one that is waited for; how many pinned sources; nanoseconds from which a thread pays; functions that provide buffers, and what copies beside the
+   consumer's work need, or None) -> a reader */
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
-    PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
+    PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide, *provide_beside;
     Py_ssize_t most, waited_most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
-                          &waited_most, &followed, &hidden_ns, &provide) ||
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLOO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
+                          &waited_most, &followed, &hidden_ns, &provide, &provide_beside) ||
         !(r = new_reader()))
         return NULL;
     r->items = items == Py_None ? NULL : Py_NewRef(items);
@@ -531,6 +767,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->release = Py_NewRef(release);
     r->pinned = Py_NewRef(pinned);
     r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
+    r->provide_beside = provide_beside == Py_None ? NULL : Py_NewRef(provide_beside);
     r->stream = (unsigned long long)-1; /* of no stream */
     r->most = most;
     r->waited_most = waited_most;
@@ -538,5 +775,9 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->hidden_ns = hidden_ns;
     r->is_open = 1;
     r->judged = -1;
+    if (r->items && replay.dtypes && xf_may_replay())
+        xf_device_of_call(r->device, NULL); /* by which the first pinned array is known as one */
+    if (!pass_over_error())
+        Py_CLEAR(r);
     return (PyObject *)r;
 }
