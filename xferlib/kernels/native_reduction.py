@@ -80,7 +80,9 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
-_LEAST_SIDE = 64
+_SIDE = 64
+"""Elements of each that are combined before their nodes are stored."""
+_LEAST_SIDE = 32
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -498,6 +500,8 @@ class _Streams:
             parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
             if self._mapped:
                 parts.append(self._map_vectors(lanes))
+            if self.sides:
+                parts.append(self._turn_nodes(lanes))
             if self.is_one and lanes > 2:
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
@@ -666,7 +670,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         return [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
 
     def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
-        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``, in order."""
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load in order from ``sources``."""
         accumulators = range(len(vectors))
         taken = [f"{c_type(self._dtype)} *to{k}" for k in accumulators] + self._parameters(sources)
         steps = [_VECTORS * lanes * (2 if source[0] == "z" else 1) for source in sources]
@@ -745,6 +749,25 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
     def sides(self) -> bool:
         """Whether there is a text for rows side by side: one accumulator, of elements each of its own number."""
         return self.is_one and bool(self._mapped) and all(each[0] in "eh" for each in self._arrays)
+
+    def _turn_nodes(self, lanes: int) -> str:
+        """``xf_turn_nodes``: store `_SIDE` / 8 vectors, whose elements are nodes of rows, in memory of each row."""
+        kind, half, text = c_type(self._dtype), lanes // 2, ""
+        for first in range(0, _SIDE // 8, lanes):
+            names = [f"m[{first + k}]" for k in range(lanes)]
+            for level in range(lanes.bit_length() - 1):
+                turned = []
+                for k in range(half):
+                    for side in (0, half):
+                        places = ", ".join(f"{side + i}, {side + i + lanes}" for i in range(half))
+                        turned.append(f"v{first}_{level}_{len(turned)}")
+                        text += (
+                            f"  const xf_vector {turned[-1]} = "
+                            f"XF_SHUFFLE(xf_places, {names[k]}, {names[k + half]}, {places});\n"
+                        )
+                names = turned
+            text += "".join(f"  *(xf_any *)(to[{t}] + at + {first}) = {name};\n" for t, name in enumerate(names))
+        return f"static inline void xf_turn_nodes({kind} *const *to, long long at, const xf_vector *m) {{\n{text}}}\n"
 
     def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
         """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
@@ -1309,6 +1332,7 @@ static void {name}(long long row, long long last_row, long long part, const long
             ]
         pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
         given = "".join(f", q{number}" for number, _, _ in sources)
+        columns = "".join(f", c{number} + 8 * i" for number, _, _ in sources)
 
         def each(text: str) -> str:
             return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
@@ -1339,6 +1363,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     {self._bases()}
     {each("const long long last{n} = (extent_u - 1) * {size};")}
     {each("{T} edge{n}[8][LANES] = {{{{0}}}}; const char *q{n}[8]; long long ends{n}[8];")}
+    {each(f"const char *c{{n}}[{_SIDE}];")}
     if (!({is_aligned})) {{ xf_rows(row, row + 1, part, g, p, to); continue; }}
     for (long long j = 0; j < 8; ++j) {{
       {each("ends{n}[j] = xf_offset(length - 8 + j, reduced - u - 1, extent + u + 1, r{n} + u + 1);")}
@@ -1371,9 +1396,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
           xf_eight(s, s->at{given});
         }}
         {each("long long offset{n} = 0;")}
-        for (long long e = 0, step = 0; e < length; e += 8, ++step) {{
-          for (int j = 0; j < 8; ++j) {{
-            {each("q{n}[j] = from{n} + offset{n};")}
+        for (long long e = 0; e < length; e += {_SIDE}) {{
+          const long long groups = length - e < {_SIDE} ? (length - e + 7) / 8 : {_SIDE // 8};
+          if (u == reduced - 2) for (long long j = 0; j < groups * 8; ++j) {{
+            const long long at = e + j < length ? e + j : length - 1;
+            {each("c{n}[j] = from{n} + at * r{n}[u + 1];")}
+          }} else for (long long j = 0; j < groups * 8; ++j) {{
+            {each("c{n}[j] = from{n} + offset{n};")}
             if (e + j + 1 < length)
               for (long long a = reduced - 1; a > u; --a) {{
                 {each("offset{n} += r{n}[a];")}
@@ -1384,11 +1413,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
           }}
           for (long long k = 0; k < sides; ++k) {{
             xf_side *const s = side + k;
-            const xf_vector made = xf_eight(s, s->at{given});
-            if (e + 8 < length) {{
-              for (int t = 0; t < LANES; ++t) s->to[t][step] = made[t];
-            }} else {{
-              for (int t = 0; t < LANES; ++t) if (s->phase[t] + length >= e + 8) s->to[t][step] = made[t];
+            xf_vector made[{_SIDE // 8}];
+            for (long long i = 0; i < groups; ++i) made[i] = xf_eight(s, s->at{columns});
+            if (e + {_SIDE} < length) {{ xf_turn_nodes(s->to, e / 8, made); continue; }}
+            for (int t = 0; t < LANES; ++t) {{
+              {kind} *const to = s->to[t] + e / 8;
+              for (long long i = 0; i + 1 < groups; ++i) to[i] = made[i][t];
+              if (s->phase[t] + length >= e + groups * 8) to[groups - 1] = made[groups - 1][t];
             }}
           }}
         }}
@@ -1598,17 +1629,18 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
         {each} t < {lanes}; ++t) {{ {eight} }}
       }}
-      for (; j < m; j += {lanes}) {{
-        const long long few = m - j < {lanes} ? m - j : {lanes};
-        {each} t < few; ++t) {{ {one} }}
+      for (; j + {lanes} <= m; j += {lanes}) {{
+        {each} t < {lanes}; ++t) {{ {one} }}
       }}
+      {each} t < m - j; ++t) {{ {one} }}
       {self._collapse("n", halve)}{nans}
       if (best_at < 0 || w[0] {sign} best) {{
         long long i = 0;
         best = w[0];
-        for (int is_there = 0;; i += {lanes}) {{
-          const long long few = m - i < {lanes} ? m - i : {lanes};
-          for (long long t = 0; t < few; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
+        for (; i + {2 * lanes} <= m; i += {2 * lanes}) {{
+          {"long long" if values.dtypes[0].itemsize == 8 else "int"} is_there = 0;
+          XF_VECTORISED
+          for (long long t = 0; t < {2 * lanes}; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
           if (is_there) break;
         }}
         for (;; ++i) {{ {take("x", "i")} if (x == best) break; }}
@@ -2224,6 +2256,7 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides, self.whole_counts = writer.sides, writer.whole_counts
+        self.finds_first = isinstance(writer.values, _First)
         return writer.text()
 
     def _build(self, target: host_compiler.Target) -> int | None:
@@ -2281,8 +2314,13 @@ class NativeReduction(native_engine.NativeKernel):
             self.most_few,
             self.tile,
             _LEAST_SIDE * self.sides,
+            whole.start,
+            whole.stop,
+            itemsize,
+            self.is_split,
+            self.finds_first,
         ]
-        return np.array([*numbers, whole.start, whole.stop, itemsize, self.is_split, *self.sizes], np.int64)
+        return np.array([*numbers, *self.sizes], np.int64)
 
 
 _IDEMPOTENT = frozenset({"min", "max", "and", "or"})
