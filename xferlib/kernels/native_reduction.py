@@ -670,7 +670,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         return [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
 
     def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
-        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load in order from ``sources``."""
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``."""
         accumulators = range(len(vectors))
         taken = [f"{c_type(self._dtype)} *to{k}" for k in accumulators] + self._parameters(sources)
         steps = [_VECTORS * lanes * (2 if source[0] == "z" else 1) for source in sources]
