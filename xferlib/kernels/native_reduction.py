@@ -756,7 +756,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         for first in range(0, _SIDE // 8, lanes):
             names = [f"m[{first + k}]" for k in range(lanes)]
             for level in range(lanes.bit_length() - 1):
-                turned = []
+                turned: list[str] = []
                 for k in range(half):
                     for side in (0, half):
                         places = ", ".join(f"{side + i}, {side + i + lanes}" for i in range(half))
