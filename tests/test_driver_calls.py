@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+import functools
 import gc
 import itertools
 import struct
@@ -1084,6 +1085,28 @@ def test_kernel_calls_are_taken_by_c_within_blocks_and_behind_them_on_what_is_cu
     assert inside.run(call, 3) is None
     assert call(4) is None
     assert seen == [((1,), stream.handle), ((2,), default), ((3,), stream.handle), ((4,), default)]
+
+
+@compiled
+def test_kernels_are_called_without_a_dict_of_their_keywords() -> None:
+    """Python allows it for a class of its own only since 3.12."""
+    has_vectorcall = 1 << 11
+
+    class Plain(functools.partial[Any]):
+        pass
+
+    class WithCall(functools.partial[Any]):
+        def __call__(self, *args: Any, **options: Any) -> str:
+            return "its own"
+
+    kernels = type(xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + b", name="total"))
+    for kind in (kernels, type(xl.elementwise("T x", "T y", "y = x", name="same")), _native.inherit_vectorcall(Plain)):
+        assert kind.__flags__ & has_vectorcall
+    assert not _native.inherit_vectorcall(WithCall).__flags__ & has_vectorcall
+    assert Plain(dict, a=1)(b=2) == {"a": 1, "b": 2}
+    assert WithCall(dict, a=1)(b=2) == "its own"
+    with pytest.raises(TypeError, match="takes a type"):
+        _native.inherit_vectorcall(1)  # type: ignore[type-var]
 
 
 @compiled

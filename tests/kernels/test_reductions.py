@@ -560,6 +560,17 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(name, dtype, data
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+def test_the_first_of_elements_that_are_the_same_along_an_axis_keeps_its_number():
+    x = np.array([[3, 1, 2], [5, 1, 0]], "float32")
+    for shape, source in (((4, 2, 3), x), ((2, 4, 3), x[:, None]), ((2, 3, 4), x[..., None]), ((4, 5, 3), x[0])):
+        view = np.broadcast_to(source, shape)
+        with configured(cpu="native"):
+            for axes in (None, 0, 1, 2):
+                for found in repeat_compiled("argmin", [view], axes):
+                    np.testing.assert_array_equal(found, np.argmin(view, axis=axes))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("inner", [(2, 2), (3, 1), (2, 3), (4, 5)])
 def test_several_short_axes_inside_the_one_in_memory(inner):
     """Elements adjacent along the outermost axis alone, and not equally far from each other along the others."""

@@ -16,10 +16,11 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from xferlib._runtime import process
 
+_Kind = TypeVar("_Kind", bound=type)
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging{os.sep}staging.c"
 LIBRARY = f"{_FOLDER}{os.sep}{'staging.dll' if sys.platform == 'win32' else 'staging.so'}"
@@ -339,6 +340,13 @@ def bind_front(call: Callable[..., Any], *facts: Any) -> Callable[..., Any]:
     module = find_calls()
     found: Callable[..., Any] = call if module is None else module.bind_front(call, *facts)
     return found
+
+
+def inherit_vectorcall(kind: _Kind) -> _Kind:
+    """Let objects of a class be called as fast as its base's; as a decorator of a class that defines no call."""
+    if (module := find_calls()) is not None:
+        module.inherit_vectorcall(kind)
+    return kind
 
 
 def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib._core.arrays import check_dtype, check_number
 from xferlib._core.dtypes import name_of
+from xferlib._native import inherit_vectorcall
 from xferlib._runtime.checks import NoPublicConstructor
 from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import cuda_signature, signature
@@ -56,6 +57,7 @@ def check_function(function: Callable[..., Any], what: str) -> None:
     )
 
 
+@inherit_vectorcall
 class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="elementwise"):
     """A kernel made by `elementwise`; calling it runs it on the arrays' backend and device, on its current stream.
 

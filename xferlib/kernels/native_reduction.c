@@ -113,21 +113,27 @@ XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long 
   default: XF_GATHER(xf_copy_16, xf_words);
   }
 }
-/* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. */
+/* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. The
+   last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns what
+   is behind them is written, and again by the next row. */
 #ifdef XF_SHUFFLE
 #define XF_SQUARES(NAME, T, W, LOW, HIGH) \
 static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
   typedef T vector __attribute__((vector_size(W * sizeof(T)), aligned(1), may_alias)); \
   typedef T whole __attribute__((vector_size(W * sizeof(T)))); \
-  for (long long j = 0; j < columns; j += W) \
-    for (long long i = 0; i < rows; i += W) { \
+  const int some = rows < W ? (int)rows : W, few = columns < W ? (int)columns : W; \
+  for (long long column = 0; column < columns; column += W) \
+    for (long long row = 0; row < rows; row += W) { \
+      const long long j = column < columns - few ? column : columns - few, i = row < rows - some ? row : rows - some; \
       whole v[W], w[W]; \
-      for (int k = 0; k < W; ++k) v[k] = *(const vector *)(q + (j + k) * step + i * (long long)sizeof(T)); \
+      const char *const from = q + j * step + i * (long long)sizeof(T); \
+      if (few == W) for (int k = 0; k < W; ++k) v[k] = *(const vector *)(from + k * step); \
+      else for (int k = 0; k < W; ++k) v[k] = *(const vector *)(from + (k < few ? k * step : 0)); \
       for (int level = 1; level < W; level *= 2) { \
         for (int k = 0; k < W / 2; ++k) { w[2 * k] = LOW(whole, v[k], v[k + W / 2]); w[2 * k + 1] = HIGH(whole, v[k], v[k + W / 2]); } \
         for (int k = 0; k < W; ++k) v[k] = w[k]; \
       } \
-      for (int k = 0; k < W; ++k) *(vector *)(to + (i + k) * inside + j) = v[k]; \
+      for (int k = 0; k < W; ++k) if (k < some) *(vector *)(to + (i + k) * inside + j) = v[k]; \
     } \
 }
 #define XF_LOW_4(I, a, b) XF_SHUFFLE(I, a, b, 0, 4, 1, 5)
@@ -141,14 +147,21 @@ XF_SQUARES(xf_squares_4, unsigned int, 8, XF_LOW_8, XF_HIGH_8)
 XF_SQUARES(xf_squares_4, unsigned int, 4, XF_LOW_4, XF_HIGH_4)
 #endif
 XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
-#define XF_WHOLE(T) (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ? 7 : -1)
+/* Whether squares are worth it, and how far: none may read behind the last element, or write behind the last row. */
+static int xf_are_squares(long long size, long long *rows, long long *columns, long long step, long long inside) {
+  const long long few = *rows < *columns ? *rows : *columns;
+  if (size == 1 || size > 8) return 0;
+  if (*rows < 8) *columns -= step >= *rows * size ? ((8 - *rows) * size + step - 1) / step : *columns;
+  else if (*columns < 8) *rows -= (8 - *columns + inside - 1) / inside;
+  return (few >= 8 || *rows >= 8 || *columns >= 8) && few > 1;
+}
 #define XF_TURN(T) do { \
-    if (sizeof(T) == 2) xf_squares_2((void *)to, q, whole, far, step, inside); \
-    else if (sizeof(T) == 4) xf_squares_4((void *)to, q, whole, far, step, inside); \
-    else if (sizeof(T) == 8) xf_squares_8((void *)to, q, whole, far, step, inside); \
+    if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, inside); \
+    else if (sizeof(T) == 4) xf_squares_4((void *)to, q, near, far, step, inside); \
+    else if (sizeof(T) == 8) xf_squares_8((void *)to, q, near, far, step, inside); \
   } while (0)
 #else
-#define XF_WHOLE(T) -1
+#define xf_are_squares(size, rows, columns, step, inside) 0
 #define XF_TURN(T)
 #endif
 #define XF_FEW(N) XF_INDEPENDENT \
@@ -160,7 +173,6 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
     if (inside == 1) { COPY(to, q, n, apart); break; } \
     const long long along = rank == 1 ? inside : extent[rank - 1], step = stride[rank - 1]; \
     for (long long begin = 0; begin < inside; begin += along, to += along) { \
-      long long whole = n & ~XF_WHOLE(T), far = along & ~XF_WHOLE(T); \
       q = from + xf_offset(begin / along, rank - 1, extent, stride); \
       if (apart != sizeof(T)) { \
         for (long long i = 0; i < n; ++i) for (long long j = 0; j < along; ++j) to[i * inside + j] = *(const word *)(q + i * apart + j * step); \
@@ -169,10 +181,15 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
       if (along == inside && inside == 2) { XF_FEW(2) continue; } \
       if (along == inside && inside == 3) { XF_FEW(3) continue; } \
       if (along == inside && inside == 4) { XF_FEW(4) continue; } \
-      if (!whole || !far || XF_WHOLE(T) < 0) whole = far = 0; \
-      else XF_TURN(T); \
+      if (n <= 4 && step == n * (long long)sizeof(T)) { \
+        for (long long i = 0; i < n; ++i) COPY(to + i * inside, q + i * (long long)sizeof(T), along, step); \
+        continue; \
+      } \
+      long long near = n, far = along; \
+      if (xf_are_squares(sizeof(T), &near, &far, step, inside)) XF_TURN(T); \
+      else far = 0; \
       for (long long j = 0; j < along; ++j) \
-        for (long long i = j < far ? whole : 0; i < n; ++i) \
+        for (long long i = j < far ? near : 0; i < n; ++i) \
           to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(T)); \
     } \
   } while (0)
@@ -187,17 +204,18 @@ XF_EXPORT void xf_fill(char *buffer, const char *from, long long size, long long
   default: XF_FILL(xf_copy_16, xf_words);
   }
 }
-/* `rows` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
-XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long rows, long long columns, long long step,
+/* `n` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
+XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long n, long long columns, long long step,
                     long long inside) {
   switch (size) {
 #define XF_CASE(SIZE, T) case SIZE: { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
-    const long long whole = rows & ~XF_WHOLE(T), far = whole > 0 && XF_WHOLE(T) > 0 ? columns & ~XF_WHOLE(T) : 0; \
-    if (far) XF_TURN(T); \
-    for (long long i = 0; i < rows; ++i) \
-      for (long long j = i < whole ? far : 0; j < columns; ++j) \
+    long long near = n, far = columns; \
+    if (xf_are_squares(SIZE, &near, &far, step, inside)) XF_TURN(T); \
+    else far = 0; \
+    for (long long j = 0; j < columns; ++j) \
+      for (long long i = j < far ? near : 0; i < n; ++i) \
         to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(word)); \
     break; \
   }
@@ -259,9 +277,10 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
                        long long *geometry, long long *found) {
   const long long arrays = form[0], is_free = form[1], is_idempotent = form[2], most_few = form[3], tile = form[4];
   const long long least_side = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[8], is_split = form[9];
+  const long long finds_first = form[10];
   xf_axis keeps[MOST_AXES], along[MOST_AXES];
   long long size[MOST_ARRAYS], widest = 0, sizes = 0, rows = 1, count = 1, n = 0;
-  for (long long k = 0; k < arrays; ++k) size[k] = form[10 + k];
+  for (long long k = 0; k < arrays; ++k) size[k] = form[11 + k];
   for (long long a = 0; a < nk; ++a) {
     keeps[a].extent = kept[a * (1 + arrays)];
     for (long long k = 0; k < arrays; ++k) keeps[a].stride[k] = kept[a * (1 + arrays) + 1 + k];
@@ -279,8 +298,8 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
     for (long long k = 0; k < arrays; ++k) along[a].stride[k] = reduced[a * (1 + arrays) + 1 + k];
   }
   if (is_free) xf_sort(along, nr, arrays);
-  for (long long a = 0; a < nr; ++a)
-    if (!is_free || !is_idempotent || xf_reach(along + a, arrays) != XF_IN_PLACE) along[n++] = along[a];
+  for (long long a = 0; a < nr; ++a) /* of equal elements one is enough: of those that are found, the first */
+    if (xf_reach(along + a, arrays) != XF_IN_PLACE || !(finds_first ? !n : is_free && is_idempotent)) along[n++] = along[a];
   nr = xf_merge(along, n, arrays);
   if (!nr) { nr = 1; along[0] = (xf_axis){1, {0}}; }
   if (!nk) { nk = 1; keeps[0] = (xf_axis){1, {0}}; }
@@ -331,7 +350,7 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   }
   if (way == XF_ROWS_WAY && least_side && axis < last && inside >= least_side) {
     const long long nbytes = (count / XF_GROUP + 2 * XF_CHUNK) * itemsize;
-    if (along[axis].extent >= 4 * XF_GROUP && xf_are_sizes(along + axis, size, arrays) && nbytes <= XF_MOST_ROOM) {
+    if (along[axis].extent >= XF_GROUP && xf_are_sizes(along + axis, size, arrays) && nbytes <= XF_MOST_ROOM) {
       way = XF_SIDES_WAY;
       room = xf_most(room, nbytes);
     }

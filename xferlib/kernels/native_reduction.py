@@ -56,8 +56,8 @@ CHUNK = 1024
 """Elements that are mapped together."""
 _BRANCH = 4
 """Chunks whose nodes are joined at a time, and such groups of chunks, where vectors do no more than two levels."""
-_UNIT = 64
-"""Elements of which vectors make nodes, one vector of them."""
+_VECTORS = 16
+"""Vectors that become one, whose elements are the nodes of as many elements."""
 PIECE = 256
 """Elements that are mapped between two looks ahead."""
 LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
@@ -80,7 +80,9 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
-_LEAST_SIDE = 64
+_SIDE = 64
+"""Elements of each that are combined before their nodes are stored."""
+_LEAST_SIDE = 32
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -265,6 +267,34 @@ class _Extremum(_Values):
         return [f"({self.types[0]})(1ULL << {8 * self.dtype.itemsize - 1})", f"({self.types[1]})~0ULL", "0"]
 
 
+class _WideExtremum(_Extremum):
+    """The least or greatest float64, whose bits processors compare at half the speed of the numbers.
+
+    Beside the number that comparing finds, the sum of all sizes tells whether one is NaN, and all bits whether one has
+    the sign of the zero that precedes, which only matters where all others lie on the other side of it.
+    """
+
+    def __init__(self, spec: ReductionSpec, op: str) -> None:
+        super().__init__(spec, op)
+        self._signs = ("<", "|") if op == "min" else (">", "&")
+        self.types = ["double", "double", "unsigned long long"]
+        self.text = (
+            "static inline double xf_of_bits(double found, double sizes, unsigned long long bits) {\n"
+            f"  if (sizes != sizes) return __longlong_as_double({0x7FF8 << 48}LL);\n"
+            f"  return found == 0 ? __longlong_as_double(bits & {1 << 63}ULL) : found;\n}}\n"
+        )
+
+    def enter(self, values: list[str], _number: str = "") -> list[str]:
+        return [values[0], f"__builtin_fabs({values[0]})", f"(unsigned long long){_bits_of(values[0], FLOAT64)}"]
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        better, both = self._signs
+        return "", [f"({x[0]} {better} {y[0]} ? {x[0]} : {y[0]})", f"({x[1]} + {y[1]})", f"({x[2]} {both} {y[2]})"]
+
+    def neutral(self) -> list[str]:
+        return ["__builtin_inf()", "0", "0"] if self._signs[0] == "<" else ["-__builtin_inf()", "0", "~0ULL"]
+
+
 class _Small(_Values):
     """The sum or product of small integers: of few of them in fewer bits, of which a vector holds more."""
 
@@ -439,9 +469,11 @@ def _vector_text(node: Node, leaf: Callable[[Node], str]) -> str:
 class _Streams:
     """Sums, products and what else is arithmetic of one float type: whole groups of elements are vectors' work.
 
-    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step two
-    vectors give one, of what neighbours in both make. Of a sum or a product either neighbour may come first, so that
-    half of the elements are exchanged and those of the second vector are in the odd places.
+    `_VECTORS` become one, whose elements are the nodes of as many neighbours. Of some that are equally far apart, as
+    many as each has elements, one is made: in each step two vectors give one, of what neighbours in both make. The
+    vectors between them become others, which are combined element by element: that needs no exchange. Of a sum or a
+    product either neighbour may come first, so that half of the elements are exchanged and those of the second vector
+    are in the odd places.
     """
 
     def __init__(self, ops: list[str], combined: list[str], dtype: DType, mapped: list[str]) -> None:
@@ -456,10 +488,11 @@ class _Streams:
 
     def text(self) -> str:
         size, own = self._dtype.itemsize, [f"w{k}" for k in range(len(self._combined))]
-        parts = [f"#define XF_UNIT {_UNIT}\n#define XF_NODE_2 0\n"]
+        parts = ["#define XF_NODE_2 0\n"]
         for nbytes in (16, 32):
             lanes = nbytes // size
-            parts.append(f"#if XF_WIDTH == {nbytes}\n#define XF_NODE {_UNIT // lanes}\n{self._types('xf', lanes)}")
+            parts.append(f"#if XF_WIDTH == {nbytes}\n#define XF_NODE {_VECTORS}\n#define XF_UNIT {_VECTORS * lanes}\n")
+            parts.append(self._types("xf", lanes))
             parts += [self._steps("xf", op, lanes) for op in sorted({*self.ops})]
             if not self.ops:
                 parts.append(self._step(lanes))
@@ -467,6 +500,8 @@ class _Streams:
             parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
             if self._mapped:
                 parts.append(self._map_vectors(lanes))
+            if self.sides:
+                parts.append(self._turn_nodes(lanes))
             if self.is_one and lanes > 2:
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
@@ -578,19 +613,19 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         return f"{step.format(1 if unit == 1 and distance < self._near else distance)}({', '.join(both)})"
 
     def _step(self, lanes: int) -> str:
-        """``xf_step``: the nodes of neighbours in two vectors of each accumulator."""
+        """``xf_both``: what is combined of two vectors of each accumulator; ``xf_step``: of neighbours in both."""
         names = [f"x{k}" for k in range(len(self._combined))]
-        turned = ""
-        for first, side in enumerate("lr"):
+        joined = [re.sub(r"\b([lr])(\d+)\b", r"\1.x\2", each) for each in self._combined]
+
+        def take(first: int) -> str:
             places = ", ".join(str(first + 2 * at) for at in range(lanes))
-            turned += "".join(
-                f"const xf_vector {side}{k} = XF_SHUFFLE(xf_places, a.{name}, b.{name}, {places}); "
-                for k, name in enumerate(names)
-            )
+            return ", ".join(f"XF_SHUFFLE(xf_places, a.{name}, b.{name}, {places})" for name in names)
+
         return (
             f"typedef struct {{ xf_vector {', '.join(names)}; }} xf_nodes;\n"
-            f"static inline xf_nodes xf_step(xf_nodes a, xf_nodes b) {{\n  {turned}\n"
-            f"  return (xf_nodes){{{', '.join(self._combined)}}};\n}}\n"
+            f"static inline xf_nodes xf_both(xf_nodes l, xf_nodes r) {{ return (xf_nodes){{{', '.join(joined)}}}; }}\n"
+            f"static inline xf_nodes xf_step(xf_nodes a, xf_nodes b) {{\n"
+            f"  return xf_both((xf_nodes){{{take(0)}}}, (xf_nodes){{{take(1)}}});\n}}\n"
         )
 
     def _map_vectors(self, lanes: int) -> str:
@@ -612,50 +647,72 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         trees = "#define xf_mapped xf_trees\n"
         if self.row is None:
             trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
-        trees += self._trees("xf_mapped_twice", lanes, self._mapped, self._arrays, is_twice=True)
-        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
+        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}{self._twice()}#endif\n"
 
-    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str], *, is_twice: bool = False) -> str:
-        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``.
-
-        If ``is_twice``, the nodes of as many groups as there are vectors in one are combined like elements.
-        """
-        kind, accumulators = c_type(self._dtype), range(len(vectors))
-        taken = [f"{kind} *to{k}" for k in accumulators]
-        taken += [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
-        steps = [_UNIT * (2 if source[0] == "z" else 1) for source in sources]
-        moved = " ".join(f"{source} += {step};" for source, step in zip(sources, steps, strict=True))
-        count = _UNIT // lanes
-        loads = {text: f"l{n}" for n, text in enumerate(dict.fromkeys(_LOAD.findall(" ".join(vectors))))}
-        values = {f"v{k}": _LOAD.sub(lambda load: f"{loads[load[0]]}_{{n}}", each) for k, each in enumerate(vectors)}
-        loaded = " ".join(
-            f"const xf_vector {name}_{n} = {text.replace('{at}', str(n * lanes)).replace('{n}', str(n))};"
-            for n in range(count)
-            for name, text in ({name: text for text, name in loads.items()} | values).items()
+    def _twice(self) -> str:
+        """``xf_twice``: two such levels at once, while memory sends the next elements."""
+        count = range(len(self._combined))
+        taken = ", ".join([f"{c_type(self._dtype)} *to{k}" for k in count] + self._parameters(self._arrays))
+        own = ", ".join(f"({c_type(self._dtype)} *)u{k}" for k in count)
+        moved = " ".join(
+            [f"to{k} += XF_UNIT / XF_NODE;" for k in count]
+            + [f"{each} += XF_NODE * XF_UNIT{' * 2' if each[0] == 'z' else ''};" for each in self._arrays]
         )
-        last = "y" if is_twice else "x"
-        stored = " ".join(f"*(xf_any *)to{k} = {last}{k}; to{k} += {lanes};" for k in accumulators)
-        once = f"{loaded} {self._nodes('x', 'v{k}_{{}}', count, lanes)} {moved}"
-        if is_twice:
-            held = " ".join(f"xf_vector u{k}[{count}];" for k in accumulators)
-            kept = " ".join(f"u{k}[i] = x{k};" for k in accumulators)
-            once = f"{held}\n    for (int i = 0; i < {count}; ++i) {{ {once} {kept} }}\n    "
-            once += self._nodes("y", "u{k}[{{}}]", count, lanes)
+        return (
+            f"static void xf_twice({taken}, long long groups) {{\n"
+            f"  for (; groups > 0; --groups) {{\n    xf_vector {', '.join(f'u{k}[XF_NODE]' for k in count)};\n"
+            f"    xf_mapped({own}, {', '.join(self._arrays)}, XF_NODE);\n"
+            f"    xf_trees({', '.join(f'to{k}' for k in count)}, {own}, 1);\n    {moved}\n  }}\n}}\n"
+        )
+
+    def _parameters(self, sources: list[str]) -> list[str]:
+        kind = c_type(self._dtype)
+        return [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
+
+    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``."""
+        accumulators = range(len(vectors))
+        taken = [f"{c_type(self._dtype)} *to{k}" for k in accumulators] + self._parameters(sources)
+        steps = [_VECTORS * lanes * (2 if source[0] == "z" else 1) for source in sources]
+        moved = " ".join(f"{source} += {step};" for source, step in zip(sources, steps, strict=True))
+        loads = list(dict.fromkeys(_LOAD.findall(" ".join(vectors))))
+        lines: list[str] = []
+        held: list[list[list[str]]] = []
+        count = _VECTORS // lanes  # of results that are combined element by element
+
+        def let(kind: str, value: str) -> str:
+            lines.append(f"const {kind} n{len(lines)} = {value};")
+            return f"n{len(lines) - 1}"
+
+        def load(at: int) -> list[str]:
+            names = {text: let("xf_vector", text.replace("{at}", str(at))) for text in loads}
+            values = [_LOAD.sub(lambda found: names[found[0]], each) for each in vectors]
+            if self.ops:
+                return [let("xf_vector", value) for value in values]
+            return [let("xf_nodes", f"{{{', '.join(values)}}}")]
+
+        def combine(x: list[str], y: list[str], distance: int) -> list[str]:
+            if not self.ops:
+                return [let("xf_nodes", f"{'xf_step' if distance else 'xf_both'}({x[0]}, {y[0]})")]
+            distance = 1 if distance < self._near and distance else distance
+            forms = [f"xf_{op}_{distance}({{}}, {{}})" if distance else f"{{}} {_SIGNS[op]} {{}}" for op in self.ops]
+            return [let("xf_vector", form.format(*both)) for form, *both in zip(forms, x, y, strict=True)]
+
+        for place in range(lanes):
+            made = [load((place * count + j) * lanes) for j in range(count)]
+            level = 0
+            while place >> level & 1:
+                made = [combine(x, y, 1 << level) for x, y in zip(held.pop(), made, strict=True)]
+                level += 1
+            held.append(made)
+        made = held[0]
+        while len(made) > 1:
+            made = [combine(x, y, 0) for x, y in zip(made[::2], made[1::2], strict=True)]
+        results = made[0] if self.ops else [f"{made[0][0]}.x{k}" for k in accumulators]
+        stored = " ".join(f"*(xf_any *)to{k} = {results[k]}; to{k} += {lanes};" for k in accumulators)
         return (
             f"static void {name}({', '.join(taken)}, long long groups) {{\n"
-            f"  for (; groups > 0; --groups) {{\n    {once}\n    {stored}\n  }}\n}}\n"
-        )
-
-    def _nodes(self, name: str, leaf: str, count: int, lanes: int) -> str:
-        """Let ``name`` be one vector of ``count``, for each accumulator; ``leaf`` has places for both numbers."""
-        accumulators = range(len(self._combined))
-        leaves = [leaf.replace("{k}", str(k)).replace("{{}}", "{}") for k in accumulators]
-        if self.ops:
-            made = [self._all(f"xf_{op}_{{}}", leaves[k], 0, count, lanes) for k, op in enumerate(self.ops)]
-            return " ".join(f"const xf_vector {name}{k} = {each};" for k, each in enumerate(made))
-        nodes = self._all("xf_step", f"(xf_nodes){{{', '.join(leaves)}}}", 0, count, lanes)
-        return f"const xf_nodes {name} = {nodes}; " + " ".join(
-            f"const xf_vector {name}{k} = {name}.x{k};" for k in accumulators
+            f"  for (; groups > 0; --groups) {{\n    {' '.join(lines)} {moved}\n    {stored}\n  }}\n}}\n"
         )
 
     def _tree(self, op: str, lanes: int) -> str:
@@ -692,6 +749,25 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
     def sides(self) -> bool:
         """Whether there is a text for rows side by side: one accumulator, of elements each of its own number."""
         return self.is_one and bool(self._mapped) and all(each[0] in "eh" for each in self._arrays)
+
+    def _turn_nodes(self, lanes: int) -> str:
+        """``xf_turn_nodes``: store `_SIDE` / 8 vectors, whose elements are nodes of rows, in memory of each row."""
+        kind, half, text = c_type(self._dtype), lanes // 2, ""
+        for first in range(0, _SIDE // 8, lanes):
+            names = [f"m[{first + k}]" for k in range(lanes)]
+            for level in range(lanes.bit_length() - 1):
+                turned: list[str] = []
+                for k in range(half):
+                    for side in (0, half):
+                        places = ", ".join(f"{side + i}, {side + i + lanes}" for i in range(half))
+                        turned.append(f"v{first}_{level}_{len(turned)}")
+                        text += (
+                            f"  const xf_vector {turned[-1]} = "
+                            f"XF_SHUFFLE(xf_places, {names[k]}, {names[k + half]}, {places});\n"
+                        )
+                names = turned
+            text += "".join(f"  *(xf_any *)(to[{t}] + at + {first}) = {name};\n" for t, name in enumerate(names))
+        return f"static inline void xf_turn_nodes({kind} *const *to, long long at, const xf_vector *m) {{\n{text}}}\n"
 
     def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
         """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
@@ -736,10 +812,10 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         return f"""
 #if XF_MAPPED
       const long long chunks = (left < end - at ? left : end - at) / {CHUNK};
-      if (!chunk && chunks >= XF_BRANCH) {{ /* two levels at once, while memory sends the next elements */
+      if (!chunk && chunks >= XF_BRANCH) {{
         const long long some = chunks / XF_BRANCH < XF_BRANCH - group ? chunks / XF_BRANCH : XF_BRANCH - group;
         const long long taken = some * (XF_BRANCH * {CHUNK});
-        xf_mapped_twice({", ".join(twice)}, taken / (XF_UNIT * XF_NODE));
+        xf_twice({", ".join(twice)}, taken / (XF_UNIT * XF_NODE));
         held += taken / (XF_NODE * XF_NODE);
         at += taken;
         group += some - 1;
@@ -863,7 +939,7 @@ class _ReductionWriter:
             self.map = dataclasses.replace(self.map, stores=(dataclasses.replace(self.map.stores[0], value=tested),))
             self.values = _Truth(spec, combine.op, tested.dtype)
         elif self.is_free and is_float(dtype):
-            self.values = _Extremum(spec, combine.op)
+            self.values = (_WideExtremum if dtype == FLOAT64 else _Extremum)(spec, combine.op)
         elif (small := _find_small(self.map, combine)) is not None:
             self.values = _Small(spec, small, combine.op)
         elif not self.is_free:
@@ -1092,8 +1168,8 @@ static long long xf_halve(long long n, int levels, {taken}) {{
   for (long long i = 0; i < n; ++i) {{ {self._move("a{0}[made + i]", "a{0}[groups * XF_UNIT + i]")} }}
 #endif"""
         return f"""\
-#define XF_BRANCH (XF_NODE ? XF_NODE : {_BRANCH})
-#define XF_LEVELS (XF_BRANCH == 4 ? 2 : XF_BRANCH == 8 ? 3 : XF_BRANCH == 16 ? 4 : 5)
+#define XF_BRANCH (XF_NODE ? {_VECTORS} : {_BRANCH})
+#define XF_LEVELS (XF_BRANCH == 4 ? 2 : 4)
 #ifndef XF_PADDED
 #define XF_PADDED 0
 #endif
@@ -1256,6 +1332,7 @@ static void {name}(long long row, long long last_row, long long part, const long
             ]
         pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
         given = "".join(f", q{number}" for number, _, _ in sources)
+        columns = "".join(f", c{number} + 8 * i" for number, _, _ in sources)
 
         def each(text: str) -> str:
             return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
@@ -1286,6 +1363,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     {self._bases()}
     {each("const long long last{n} = (extent_u - 1) * {size};")}
     {each("{T} edge{n}[8][LANES] = {{{{0}}}}; const char *q{n}[8]; long long ends{n}[8];")}
+    {each(f"const char *c{{n}}[{_SIDE}];")}
     if (!({is_aligned})) {{ xf_rows(row, row + 1, part, g, p, to); continue; }}
     for (long long j = 0; j < 8; ++j) {{
       {each("ends{n}[j] = xf_offset(length - 8 + j, reduced - u - 1, extent + u + 1, r{n} + u + 1);")}
@@ -1318,9 +1396,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
           xf_eight(s, s->at{given});
         }}
         {each("long long offset{n} = 0;")}
-        for (long long e = 0, step = 0; e < length; e += 8, ++step) {{
-          for (int j = 0; j < 8; ++j) {{
-            {each("q{n}[j] = from{n} + offset{n};")}
+        for (long long e = 0; e < length; e += {_SIDE}) {{
+          const long long groups = length - e < {_SIDE} ? (length - e + 7) / 8 : {_SIDE // 8};
+          if (u == reduced - 2) for (long long j = 0; j < groups * 8; ++j) {{
+            const long long at = e + j < length ? e + j : length - 1;
+            {each("c{n}[j] = from{n} + at * r{n}[u + 1];")}
+          }} else for (long long j = 0; j < groups * 8; ++j) {{
+            {each("c{n}[j] = from{n} + offset{n};")}
             if (e + j + 1 < length)
               for (long long a = reduced - 1; a > u; --a) {{
                 {each("offset{n} += r{n}[a];")}
@@ -1331,11 +1413,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
           }}
           for (long long k = 0; k < sides; ++k) {{
             xf_side *const s = side + k;
-            const xf_vector made = xf_eight(s, s->at{given});
-            if (e + 8 < length) {{
-              for (int t = 0; t < LANES; ++t) s->to[t][step] = made[t];
-            }} else {{
-              for (int t = 0; t < LANES; ++t) if (s->phase[t] + length >= e + 8) s->to[t][step] = made[t];
+            xf_vector made[{_SIDE // 8}];
+            for (long long i = 0; i < groups; ++i) made[i] = xf_eight(s, s->at{columns});
+            if (e + {_SIDE} < length) {{ xf_turn_nodes(s->to, e / 8, made); continue; }}
+            for (int t = 0; t < LANES; ++t) {{
+              {kind} *const to = s->to[t] + e / 8;
+              for (long long i = 0; i + 1 < groups; ++i) to[i] = made[i][t];
+              if (s->phase[t] + length >= e + groups * 8) to[groups - 1] = made[groups - 1][t];
             }}
           }}
         }}
@@ -1474,7 +1558,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         one = self._each("{T} x{k}_;") + self._map("[j + t]", "[j + t]", f"{start}j + t", "x{0}_")
         one += self._combine("w{0}[t]", "x{0}_", "w{0}[t]")
         many, last = "", f"{each} if (j + t < {count}) {{ {one} }}"
-        if self._loads_vectors and start:
+        if self._loads_vectors and (start or isinstance(self.values, _WideExtremum)):
             loads = [f"XF_LOAD(e{number}_{k}, e{number} + j + {wide * k});" for k in range(GROUP)]
             eight = self._map_and_combine(GROUP, lambda k: ("", f"_{k}[t]", "0"))
             many = f"""
@@ -1545,17 +1629,18 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
         {each} t < {lanes}; ++t) {{ {eight} }}
       }}
-      for (; j < m; j += {lanes}) {{
-        const long long few = m - j < {lanes} ? m - j : {lanes};
-        {each} t < few; ++t) {{ {one} }}
+      for (; j + {lanes} <= m; j += {lanes}) {{
+        {each} t < {lanes}; ++t) {{ {one} }}
       }}
+      {each} t < m - j; ++t) {{ {one} }}
       {self._collapse("n", halve)}{nans}
       if (best_at < 0 || w[0] {sign} best) {{
         long long i = 0;
         best = w[0];
-        for (int is_there = 0;; i += {lanes}) {{
-          const long long few = m - i < {lanes} ? m - i : {lanes};
-          for (long long t = 0; t < few; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
+        for (; i + {2 * lanes} <= m; i += {2 * lanes}) {{
+          {"long long" if values.dtypes[0].itemsize == 8 else "int"} is_there = 0;
+          XF_VECTORISED
+          for (long long t = 0; t < {2 * lanes}; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
           if (is_there) break;
         }}
         for (;; ++i) {{ {take("x", "i")} if (x == best) break; }}
@@ -1680,7 +1765,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         takes_nodes = self._takes_nodes
         if not self._most_whole() or (not takes_nodes and (not self.is_free or self._converts)):
             return ""
-        start, wide, row, halve = self._row_of_nodes() if takes_nodes else self._row_of_lanes()
+        start, wide, row, halve, whole = self._row_of_nodes() if takes_nodes else self._row_of_lanes()
         near, bases = [], []
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
@@ -1706,8 +1791,8 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
   for (long long m; row < last_row; row += m) {{
     m = kept_extent[kept - 1] - row % kept_extent[kept - 1];
     if (m > last_row - row) m = last_row - row;
-    if (m > {CHUNK} / wide) m = {CHUNK} / wide;
-    {self._bases()}
+    if (m > most) m = most;
+    {self._bases()}{whole}
     for (long long r = 0; r < m; ++r) {{
       {" ".join(bases)}
       {row}
@@ -1749,27 +1834,35 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
             return CHUNK
         return 4 * DECIDED if self.values.is_decided or self.is_widened else _MOST_WHOLE
 
-    def _row_of_nodes(self) -> tuple[str, str, str, str]:
-        """Of sums and products: each row is padded to a power of two of nodes, or of elements if it is short."""
+    def _row_of_nodes(self) -> tuple[str, str, str, str, str]:
+        """Of sums and products: each row is padded to a power of two of nodes.
+
+        What is behind the whole groups of all rows lies together, in as many elements as nodes have. Where rows follow
+        each other and end with a node, they are one row.
+        """
         streams = self.streams
         assert streams is not None
         arguments = ", ".join([*self._names("a{} + r * wide"), *streams.sources])
-        rest = ", ".join([*self._names("a{} + (r * wide + made)"), *self._names("w{}")])
-        own = ", ".join(self._names("a{}"))
+        rest, nodes, own = (", ".join(self._names(each)) for each in ("w{}", "t{}", "a{}"))
         moved = " ".join(f"e{number} += count - over;" for number in self.arrays)
         start = f"""
   enum {{ LANES = XF_UNIT / XF_NODE }};
-  const long long over = count % XF_UNIT, is_short = count <= XF_UNIT / 2;
-  long long wide = LANES;
-  while ((is_short ? wide : wide / LANES * XF_UNIT) < count) wide *= 2;
+  const long long over = count % XF_UNIT, made = count / XF_UNIT * LANES, behind = (over + XF_NODE - 1) / XF_NODE;
+  const long long own = made + behind;
+  long long wide = 1, most = {CHUNK};
+  while (wide < own) wide *= 2;
+  most /= wide;
+  if (over && most > {2 * CHUNK} / (behind * XF_NODE)) most = {2 * CHUNK} / (behind * XF_NODE);
   {self._buffers(1, "XF_UNIT")}
-  {self._each("{T} w{k}[XF_UNIT];")}
-  {streams.pad("w{}", "over", "XF_UNIT")}"""
+  {self._each(f"{{T}} w{{k}}[{2 * CHUNK} + XF_UNIT], t{{k}}[{CHUNK} + 2 * LANES];")}
+  for (long long r = 0; over && r < most; ++r) {{
+    {streams.pad("w{}", "r * behind * XF_NODE + over", "(r + 1) * behind * XF_NODE")}
+  }}"""
         row = f"""
-      long long made = count / XF_UNIT * LANES, i = 0;
       if (made) xf_mapped({arguments}, count / XF_UNIT);
       if (over) {{
-        {self._each("{T} *const to{k} = is_short ? a{k} + r * wide : w{k};")}
+        {self._each("{T} *const to{k} = w{k} + r * behind * XF_NODE;")}
+        long long i = 0;
         {moved}
         if (count >= LANES) {{
           for (; i + LANES <= over; i += LANES) {{ {streams.store_vectors("to{} + i", "i", "")} }}
@@ -1778,19 +1871,46 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
           {self._convert("over")}
           for (; i < over; ++i) {self._map("[i]", "[i]", "0", "to{0}[i]")}
         }}
-        if (!is_short) xf_trees({rest}, 1);
-        made += count < LANES ? over : is_short ? (over + LANES - 1) / LANES * LANES : LANES;
-      }}
-      {streams.pad("a{}", "r * wide + made", "(r + 1) * wide")}"""
+      }}"""
+        copied = self._each("*(xf_any *)(a{k} + r * wide + made) = *(const xf_any *)(t{k} + r * behind);")
         halve = f"""
+    if (over && !is_one) {{
+      const long long some = m * behind * XF_NODE, groups = (some + XF_UNIT - 1) / XF_UNIT;
+      {streams.pad("w{}", "some", "groups * XF_UNIT")}
+      xf_trees({nodes}, {rest}, groups);
+    }}
+    if (is_one && wide > own) for (long long r = 0; r < m; ++r) for (long long i = 0; i < own; i += LANES) {{
+      {self._each("*(xf_any *)(a{k} + r * wide + i) = *(const xf_any *)(t{k} + r * own + i);")}
+    }}
+    if (wide > own || (over && !is_one)) for (long long r = 0; r < m; ++r) {{
+      if (over && !is_one) {{ {copied} }}
+      {streams.pad("a{}", "r * wide + own", "(r + 1) * wide")}
+    }}
     for (; each >= XF_NODE; each /= XF_NODE, n /= XF_NODE) {{
       const long long groups = (n + XF_UNIT - 1) / XF_UNIT;
       {streams.pad("a{}", "n", "groups * XF_UNIT")}
       xf_trees({own}, {own}, groups);
     }}"""
-        return start, "wide", row, halve
+        follow = " && ".join(
+            f"is_near{number} && k{number}[kept - 1] == count * {self._dtype(number).itemsize}"
+            for number in self.arrays
+        )
+        pointers = " ".join(
+            f"const {storage_type(self._dtype(number))} *e{number} = (const void *)base{number};"
+            for number in self.arrays
+        )
+        given = ", ".join(streams.sources)
+        whole = f"""
+    const int is_one = count % XF_NODE == 0 && m >= LANES && {follow};
+    if (is_one) {{
+      {pointers}
+      m -= m % LANES;
+      if (wide == own) xf_mapped({own}, {given}, m * count / XF_UNIT);
+      else xf_mapped({nodes}, {given}, m * count / XF_UNIT);
+    }} else"""
+        return start, "wide", row, halve, whole
 
-    def _row_of_lanes(self) -> tuple[str, str, str, str]:
+    def _row_of_lanes(self) -> tuple[str, str, str, str, str]:
         """Where the order shows in no bit: each of ``wide`` lanes combines the elements that are ``wide`` apart."""
         wide, each = self.wide, f"XF_INDEPENDENT\n for (long long t = 0; t < {self.wide}; ++t)"
         row = f"""
@@ -1799,7 +1919,7 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
       {each} {self._map("[t]", "[t]", "t", "w{0}[t]")}
       {self._take_lanes("count")}
       {each} {{ {self._move(f"a{{0}}[r * {wide} + t]", "w{0}[t]")} }}"""
-        return f"enum {{ wide = {wide} }}; {self._lane_types()}", "wide", row, ""
+        return f"enum {{ wide = {wide}, most = {CHUNK} / wide }}; {self._lane_types()}", "wide", row, "", ""
 
     # --- columns: results that are adjacent
     def _columns(self) -> str:
@@ -2136,6 +2256,7 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides, self.whole_counts = writer.sides, writer.whole_counts
+        self.finds_first = isinstance(writer.values, _First)
         return writer.text()
 
     def _build(self, target: host_compiler.Target) -> int | None:
@@ -2193,8 +2314,13 @@ class NativeReduction(native_engine.NativeKernel):
             self.most_few,
             self.tile,
             _LEAST_SIDE * self.sides,
+            whole.start,
+            whole.stop,
+            itemsize,
+            self.is_split,
+            self.finds_first,
         ]
-        return np.array([*numbers, whole.start, whole.stop, itemsize, self.is_split, *self.sizes], np.int64)
+        return np.array([*numbers, *self.sizes], np.int64)
 
 
 _IDEMPOTENT = frozenset({"min", "max", "and", "or"})

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo, bounds
-from xferlib._native import bind_front
+from xferlib._native import bind_front, inherit_vectorcall
 from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
@@ -923,6 +923,7 @@ class _Dispatch:
         return plan
 
 
+@inherit_vectorcall
 class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`.
 

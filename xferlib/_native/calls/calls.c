@@ -337,6 +337,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_plain", xf_bind_plain, METH_VARARGS, NULL},
     {"bind_fold", xf_bind_fold, METH_VARARGS, NULL},
     {"bind_front", xf_bind_front, METH_VARARGS, NULL},
+    {"inherit_vectorcall", xf_inherit_vectorcall, METH_O, NULL},
     {"bind_host", xf_bind_host, METH_VARARGS, NULL},
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
     {"bind_new_launch", xf_bind_new_launch, METH_VARARGS, NULL},

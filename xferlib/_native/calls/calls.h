@@ -18,6 +18,7 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments);
+PyObject *xf_inherit_vectorcall(PyObject *module, PyObject *object);
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments);

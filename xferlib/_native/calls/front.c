@@ -141,6 +141,39 @@ static PyMethodDef one_reduction = {"call", (PyCFunction)(void (*)(void))call_re
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
                                "call($self, *args, out=None, size=None, **keywords)\n--\n\n"};
 
+/* The beginning of a type up to Python 3.11. */
+typedef struct {
+    PyObject_VAR_HEAD
+    const char *name;
+    Py_ssize_t nbytes, item_nbytes;
+    void *deallocate;
+    Py_ssize_t vectorcall_offset;
+    void *before[8], *call, *behind[4];
+    unsigned long flags;
+} type_head;
+
+/* (type) -> None: its objects are called as those of its base, where it does not define a call of its own. A class of Python
+   has that from its base since Python 3.12; before, each call of an object made a dict of its keywords. */
+PyObject *xf_inherit_vectorcall(PyObject *module, PyObject *object)
+{
+    enum { HAS_VECTORCALL = 1 << 11 };
+    PyTypeObject *type = (PyTypeObject *)object, *base;
+    type_head *own = (type_head *)object;
+    const type_head *from;
+    (void)module;
+    if (!PyType_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "inherit_vectorcall() takes a type");
+        return NULL;
+    }
+    base = PyType_GetSlot(type, Py_tp_base);
+    from = (const type_head *)base;
+    if (base && !(PyType_GetFlags(type) & HAS_VECTORCALL) && PyType_GetFlags(base) & HAS_VECTORCALL &&
+        own->flags == PyType_GetFlags(type) && from->flags == PyType_GetFlags(base) && own->vectorcall_offset > 0 &&
+        own->vectorcall_offset == from->vectorcall_offset && own->call == from->call)
+        own->flags |= HAS_VECTORCALL;
+    Py_RETURN_NONE;
+}
+
 /* (what takes any call, list of what is known, list of scopes, dict and key of the recorder, names of keywords: `out`, or
    of a reduction `axis` and `keepdims`) -> call */
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
