@@ -107,6 +107,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda typed=typed: xl.zeros(3, dtype=typed), e.XferError, f"did you mean {meant!r}")
         for typed, meant in (("int4", "int4_x2"), ("uint4", "uint4_x2"), ("int46", "int64"), ("bfloat", "bfloat16"))
     ],
+    (lambda: xl.zeros(3, dtype=pytest.importorskip("ml_dtypes").uint4), e.XferError, "did you mean 'uint4_x2'"),
     (lambda: unchecked.zeros(3, 4), e.XferError, "extents of a shape stand in one tuple"),
     (lambda: xl.zeros(3, dtype=pytest.importorskip("torch").complex32), e.XferError, r"dtype torch\.complex32; give"),
     (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"number; give one: full\(shape, number\)"),

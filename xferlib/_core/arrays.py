@@ -504,8 +504,9 @@ def check_dtype(dtype: Any, *, what: str = "array", remedy: str | None = None) -
     if native in SUPPORTED or dtypes.is_foreign(native):
         return native
     if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
+        near = did_you_mean(str(resolved), [name for name in dtypes.NAMES if name.startswith(f"{resolved}_")])  # packed
         raise UnsupportedDTypeError(
-            f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(dtypes.NAMES)}"
+            f"{what}: {str(resolved)!r} is a dtype which no device holds{near}; give one of {', '.join(dtypes.NAMES)}"
         )
     raise UnsupportedDTypeError(
         f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: "
