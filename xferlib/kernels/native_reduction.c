@@ -446,7 +446,13 @@ XF_EXPORT struct {
 typedef short xf_eight_halves __attribute__((vector_size(16)));
 typedef short xf_any_eight_halves __attribute__((vector_size(16), aligned(1), may_alias));
 typedef float xf_eight_floats __attribute__((vector_size(32), aligned(1), may_alias));
-#define XF_EIGHT_FLOATS(from) __builtin_ia32_vcvtph2ps256((xf_eight_halves)*(const xf_any_eight_halves *)(from))
+#if defined(__clang__) && __clang_major__ >= 16 /* whose later versions have no function for it */
+typedef _Float16 xf_eight_numbers __attribute__((vector_size(16)));
+#define XF_OF_EIGHT(v) __builtin_convertvector((xf_eight_numbers)(v), xf_eight_floats)
+#else
+#define XF_OF_EIGHT(v) __builtin_ia32_vcvtph2ps256(v)
+#endif
+#define XF_EIGHT_FLOATS(from) XF_OF_EIGHT((xf_eight_halves)*(const xf_any_eight_halves *)(from))
 #endif
 static void xf_widen(float *to, const unsigned short *from, long long n) {
   long long i = 0;
