@@ -1100,8 +1100,13 @@ def test_kernels_are_called_without_a_dict_of_their_keywords() -> None:
             return "its own"
 
     kernels = type(xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + b", name="total"))
-    for kind in (kernels, type(xl.elementwise("T x", "T y", "y = x", name="same")), _native.inherit_vectorcall(Plain)):
+    same = xl.elementwise("T x", "T y", "y = x", name="same")
+    for kind in (kernels, type(same), _native.inherit_vectorcall(Plain)):
         assert kind.__flags__ & has_vectorcall
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(same), "__call__", lambda *args, **options: "patched")
+        assert same(np.ones(2)) == same(np.ones(2), out=None) == "patched"
+    assert same(np.ones(2), out=None).tolist() == [1.0, 1.0]
     assert not _native.inherit_vectorcall(WithCall).__flags__ & has_vectorcall
     assert Plain(dict, a=1)(b=2) == {"a": 1, "b": 2}
     assert WithCall(dict, a=1)(b=2) == "its own"

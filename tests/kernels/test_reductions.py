@@ -571,15 +571,16 @@ def test_the_first_of_elements_that_are_the_same_along_an_axis_keeps_its_number(
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
-@pytest.mark.parametrize("inner", [(2, 2), (3, 1), (2, 3), (4, 5)])
-def test_several_short_axes_inside_the_one_in_memory(inner):
-    """Elements adjacent along the outermost axis alone, and not equally far from each other along the others."""
-    x = np.arange(8.0 * math.prod(inner), dtype="float32").reshape(*inner, 8)
-    for order in itertools.permutations(range(3)):
-        view = x.transpose(order)
-        with configured(cpu="native"):
-            found = ReductionKernel(reductions.sum.definition)(view)
-        assert found == x.astype("float64").sum()
+@pytest.mark.parametrize(("name", "dtype"), [("sum", "float16"), ("sum", "float32"), ("prod", "float64")])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_several_short_axes_inside_the_one_in_memory(name, dtype, data):
+    """Elements adjacent along one axis alone, and not equally far from each other along the others."""
+    *inner, count = data.draw(st.tuples(*[st.integers(2, 9)] * 2, st.integers(1, 12) | st.sampled_from([34, 100])))
+    x = _draw_numbers(data, dtype, math.prod(inner) * count).reshape(*inner, count)
+    for order in ((2, 1, 0), data.draw(st.permutations(range(3)))):
+        expected = _reduce_by_numpy(name, [x.transpose(order)], None)
+        assert all(same_bits(each, expected) for each in repeat_compiled(name, [x.transpose(order)], None))
 
 
 _STREAMED = [

@@ -343,7 +343,7 @@ def bind_front(call: Callable[..., Any], *facts: Any) -> Callable[..., Any]:
 
 
 def inherit_vectorcall(kind: _Kind) -> _Kind:
-    """Let objects of a class be called as fast as its base's; as a decorator of a class that defines no call."""
+    """Let objects of a class be called as fast as its base's; again after the class has got another ``__call__``."""
     if (module := find_calls()) is not None:
         module.inherit_vectorcall(kind)
     return kind

@@ -57,8 +57,17 @@ def check_function(function: Callable[..., Any], what: str) -> None:
     )
 
 
+class KernelClass(NoPublicConstructor):
+    """The class of what is called as its base is, until it gets another ``__call__``, as by `unittest.mock`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "__call__":
+            inherit_vectorcall(self)
+
+
 @inherit_vectorcall
-class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="elementwise"):
+class ElementwiseKernel(functools.partial[Any], metaclass=KernelClass, by="elementwise"):
     """A kernel made by `elementwise`; calling it runs it on the arrays' backend and device, on its current stream.
 
     Call it as ``kernel(*args, out=None, size=None, **keywords)``:

@@ -114,8 +114,8 @@ XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long 
   }
 }
 /* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. The
-   last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns what
-   is behind them is written, and again by the next row. */
+   last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns, where
+   rows follow each other, the beginning of the next row is written before that row is. */
 #ifdef XF_SHUFFLE
 #define XF_SQUARES(NAME, T, W, LOW, HIGH) \
 static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
@@ -152,7 +152,7 @@ static int xf_are_squares(long long size, long long *rows, long long *columns, l
   const long long few = *rows < *columns ? *rows : *columns;
   if (size == 1 || size > 8) return 0;
   if (*rows < 8) *columns -= step >= *rows * size ? ((8 - *rows) * size + step - 1) / step : *columns;
-  else if (*columns < 8) *rows -= (8 - *columns + inside - 1) / inside;
+  else if (*columns < 8) *rows = *columns == inside ? *rows - (8 - *columns + inside - 1) / inside : 0;
   return (few >= 8 || *rows >= 8 || *columns >= 8) && few > 1;
 }
 #define XF_TURN(T) do { \
@@ -446,7 +446,13 @@ XF_EXPORT struct {
 typedef short xf_eight_halves __attribute__((vector_size(16)));
 typedef short xf_any_eight_halves __attribute__((vector_size(16), aligned(1), may_alias));
 typedef float xf_eight_floats __attribute__((vector_size(32), aligned(1), may_alias));
-#define XF_EIGHT_FLOATS(from) __builtin_ia32_vcvtph2ps256((xf_eight_halves)*(const xf_any_eight_halves *)(from))
+#if defined(__clang__) && __clang_major__ >= 16 /* whose later versions have no function for it */
+typedef _Float16 xf_eight_numbers __attribute__((vector_size(16)));
+#define XF_OF_EIGHT(v) __builtin_convertvector((xf_eight_numbers)(v), xf_eight_floats)
+#else
+#define XF_OF_EIGHT(v) __builtin_ia32_vcvtph2ps256(v)
+#endif
+#define XF_EIGHT_FLOATS(from) XF_OF_EIGHT((xf_eight_halves)*(const xf_any_eight_halves *)(from))
 #endif
 static void xf_widen(float *to, const unsigned short *from, long long n) {
   long long i = 0;

@@ -55,8 +55,8 @@ static inline double fabs(double x) { return __longlong_as_double(__double_as_lo
 static inline float xf_apart_f(long long none, float x) { return __uint_as_float(__float_as_uint(x) ^ (unsigned int)none); }
 static inline double xf_apart_d(long long none, double x) { return __longlong_as_double(__double_as_longlong(x) ^ none); }
 #define xf_apart(none, x) _Generic((x), double: xf_apart_d, default: xf_apart_f)(none, x)
-/* x, a product that no compiler fuses with what is added to it. gcc's barrier is for its passes alone and costs nothing; it does not
-   keep a rounding, for vectors go on without it. */
+/* x, a product that no compiler fuses with what is added to it. gcc's barrier, which it has since its version 12, becomes no instruction;
+   it is not enough where a rounding must be kept, which vectors lost behind it. */
 #if defined(__clang__) || defined(__TINYC__)
 #define xf_unfused(none, x) (x)
 #elif defined(__GNUC__) && __GNUC__ >= 12

@@ -223,10 +223,10 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
     """As another call, with operands that gcc does not know for results of what would change the operation's.
 
     The parts of a complex product are a difference and a sum of products: gcc 12 has one fused instruction for two such
-    neighbours, and takes it in spite of its options. And it leaves out the rounding of doubles to floats that are
-    widened again, where vectors have as many of the ones as of the others: it compares the lanes of vectors where it
-    means their precision. It makes such vectors of neighbours that are stored side by side alone. The float32 functions
-    widen what they take too, but their results are stored apart.
+    neighbours, and takes it in spite of its options. And it was seen to leave out the rounding of doubles to floats
+    that are widened again, in vectors of neighbours that are stored side by side, which have as many of the ones as of
+    the others; probably it compares their lanes and not their precision. The float32 functions widen what they take
+    too, but their results are stored apart.
     """
 
     def write(node: Node, args: list[str], math: str) -> str:

@@ -14,13 +14,13 @@ from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo, bounds
 from xferlib._native import bind_front, inherit_vectorcall
 from xferlib._runtime import process
-from xferlib._runtime.checks import NoPublicConstructor, flag, whole
+from xferlib._runtime.checks import flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
 from xferlib.kernels import arguments, autograd, calls, cuda_signature, signature, tracking
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
-from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
+from xferlib.kernels.elementwise import ElementwiseKernel, KernelClass, find_by_name
 from xferlib.kernels.ir import (
     CallLayout,
     Param,
@@ -924,7 +924,7 @@ class _Dispatch:
 
 
 @inherit_vectorcall
-class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="reduction"):
+class ReductionKernel(functools.partial[Any], metaclass=KernelClass, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`.
 
     Call it as ``kernel(*args, axis=None, keepdims=False, out=None)``, on the arrays' device and its current stream:

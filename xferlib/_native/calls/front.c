@@ -152,7 +152,7 @@ typedef struct {
     unsigned long flags;
 } type_head;
 
-/* (type) -> None: its objects are called as those of its base, where it does not define a call of its own. A class of Python
+/* (type) -> None: its objects are called as those of its base, as long as it does not define a call of its own. A class of Python
    has that from its base since Python 3.12; before, each call of an object made a dict of its keywords. */
 PyObject *xf_inherit_vectorcall(PyObject *module, PyObject *object)
 {
@@ -165,12 +165,13 @@ PyObject *xf_inherit_vectorcall(PyObject *module, PyObject *object)
         PyErr_SetString(PyExc_TypeError, "inherit_vectorcall() takes a type");
         return NULL;
     }
+    if (Py_Version >= 0x030C0000)
+        Py_RETURN_NONE;
     base = PyType_GetSlot(type, Py_tp_base);
     from = (const type_head *)base;
-    if (base && !(PyType_GetFlags(type) & HAS_VECTORCALL) && PyType_GetFlags(base) & HAS_VECTORCALL &&
-        own->flags == PyType_GetFlags(type) && from->flags == PyType_GetFlags(base) && own->vectorcall_offset > 0 &&
-        own->vectorcall_offset == from->vectorcall_offset && own->call == from->call)
-        own->flags |= HAS_VECTORCALL;
+    if (base && PyType_GetFlags(base) & HAS_VECTORCALL && own->flags == PyType_GetFlags(type) &&
+        from->flags == PyType_GetFlags(base) && own->vectorcall_offset > 0 && own->vectorcall_offset == from->vectorcall_offset)
+        own->flags = own->call == from->call ? own->flags | HAS_VECTORCALL : own->flags & ~(unsigned long)HAS_VECTORCALL;
     Py_RETURN_NONE;
 }
 

@@ -146,7 +146,6 @@ enum {
     TILE_KEPT = 7,                 /* by a chain of the three distances of blocks in a tile */
     COLUMNS = 16,                  /* vectors of each tile that are done together: a few lines, as memory is fast by */
     STRIP = COLUMNS + 1,           /* from tile to tile of them: as PITCH */
-    CACHED = 64,                   /* tiles that the last cache may have kept for their columns */
     LINE_NBYTES = 64,
 };
 
@@ -297,9 +296,9 @@ static Py_ssize_t shorter(Py_ssize_t a, Py_ssize_t b)
 }
 
 /* All distances below a tile, for its vectors from `at` on of a row of `count`: to `out` where its last distances end there, else to
-   blocks that lie PITCH apart, and then to `out` by `copy`. `kept` has what each pass keeps. */
+   blocks that lie PITCH apart, and copied to `out`. `kept` has what each pass keeps. */
 static void scan_tile(const by_distance *o, const char *x, char *v, char *out, Py_ssize_t at, Py_ssize_t count, Py_ssize_t nbytes,
-                      char *kept, void (*copy)(char *restrict, const char *restrict, size_t))
+                      char *kept)
 {
     const Py_ssize_t size = o->nbytes, n = shorter(TILE, count - at);
     char *const states = kept + (FIRST_KEPT + KEPT) * size;
@@ -325,7 +324,7 @@ static void scan_tile(const by_distance *o, const char *x, char *v, char *out, P
         o->chain(v, are_whole ? out : v, PITCH, are_whole ? BLOCK : PITCH, BLOCK, n / BLOCK * PITCH + n % BLOCK,
                  levels_below(BLOCK, shorter(count, TILE)), count > TILE ? states + KEPT * 16 * size : NULL, at / BLOCK * PITCH);
     for (Py_ssize_t b = 0; b < n && !are_whole; b += BLOCK)
-        copy(out + b * size, v + b / BLOCK * PITCH * size, (size_t)shorter(BLOCK * size, nbytes - (at + b) * size));
+        copy_plain(out + b * size, v + b / BLOCK * PITCH * size, (size_t)shorter(BLOCK * size, nbytes - (at + b) * size));
 }
 
 /* The vectors of COLUMNS of all tiles, `strip` to `out` or back; the last tile has `left` bytes from them on. */
@@ -348,7 +347,6 @@ static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_s
     const Py_ssize_t size = o->nbytes, count = (nbytes + size - 1) / size, rows = (count + TILE - 1) / TILE;
     const Py_ssize_t kept = FIRST_KEPT + KEPT * (count > BLOCK ? 17 : 1) + (count > TILE ? TILE_KEPT * BLOCK : 0);
     const Py_ssize_t part = shorter(count, TILE), tile = part / BLOCK * PITCH + part % BLOCK, longest = rows * STRIP > tile ? rows * STRIP : tile;
-    void (*const copy)(char *restrict, const char *restrict, size_t) = rows > CACHED ? stream_plain : copy_plain;
     char *room = malloc((size_t)((kept + longest) * size + LINE_NBYTES)), *states, *v;
     if (!room)
         return 0;
@@ -356,7 +354,7 @@ static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_s
     v = states + kept * size;
     o->fill(states, kept);
     for (Py_ssize_t at = 0; at < count; at += TILE)
-        scan_tile(o, x + at * size, v, out + at * size, at, count, nbytes, states, copy);
+        scan_tile(o, x + at * size, v, out + at * size, at, count, nbytes, states);
     for (Py_ssize_t q = 0; q < rows && rows > 1; ++q) /* the columns between */
         o->fill(v + (q * STRIP + COLUMNS) * size, 1);
     for (Py_ssize_t at = 0; at < TILE && rows > 1; at += COLUMNS) {
