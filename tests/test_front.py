@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.entered import functions_of
-from tests.fake import FakeArray, FakeBackend
+from tests.fake import FakeArray, FakeBackend, hold_back
 from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib.errors import (
     ArgumentError,
@@ -1265,6 +1265,31 @@ def fail_once(backend: Any, what: str, failing: pytest.MonkeyPatch) -> None:
         raise {"event_wait": TransferError, "empty": MemoryError, "Ctrl-C": KeyboardInterrupt}[what]
 
     failing.setattr(backend, "event_wait" if what == "event_wait" else "empty", fail)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 9])
+def test_memory_that_the_consumer_drops_is_written_again_only_behind_its_work(
+    direct: Any, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_simulator(monkeypatch)
+    expected = [bits_of(20_000, np.uint8, seed=number) for number in range(12)]
+    items = [xl.pinned_array(each, backend="direct") for each in expected]
+    found = [xl.pinned_empty(each.shape, each.dtype, backend="direct") for each in expected]
+    stream = direct.stream_create(direct.devices()[0], non_blocking=True, priority=0)
+    direct.stream_use(stream)
+    direct.machine.progresses_on_query = False
+    try:
+        with batches_read_by("consumer", direct_most=10_000), hold_back(direct.machine):
+            for batch, result in zip(xl.prefetch(items, device=HERE, depth=depth), found, strict=True):
+                direct.copy(result.ctypes.data, batch.pointer, batch.info.nbytes, stream=stream)
+                del batch
+            assert direct.seen == ["enqueue"] * len(items)
+    finally:
+        direct.machine.progresses_on_query = True
+        direct.stream_synchronize(stream)
+        direct.stream_use(direct.stream_wrap(0, direct.devices()[0]))
+    for one, other in zip(found, expected, strict=True):
+        assert_same_bits(one, other)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 12])
