@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.entered import functions_of
-from tests.fake import FakeArray, FakeBackend
+from tests.fake import FakeArray, FakeBackend, hold_back
 from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib.errors import (
     ArgumentError,
@@ -1189,7 +1189,7 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
     late_from=st.integers(0, 12),
     left=st.integers(0, 4),
     end=st.sampled_from(["none", "close", "drop"]),
-    fault=st.sampled_from(["none", "event_wait", "empty"]),
+    fault=st.sampled_from(["none", "event_wait", "empty", "Ctrl-C"]),
     seed=st.integers(0, 99),
 )
 @example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "none", 0)
@@ -1198,6 +1198,7 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
 @example([9_000] * 16, "pinned", 2, "once", 0, 0, "none", "none", 3)
 @example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "empty", 4)
 @example([9_000] * 16, "pinned", 2, "none", 0, 2, "close", "event_wait", 5)
+@example([9_000] * 16, "pinned", 2, "none", 0, 0, "none", "Ctrl-C", 6)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 def test_pinned_arrays_are_sent_beside_the_consumers_work(
     direct: Any, counts: list[int], kinds: str, depth: int, moves: str, late_from: int, left: int, end: str, fault: str,
@@ -1229,7 +1230,7 @@ def test_pinned_arrays_are_sent_beside_the_consumers_work(
                         if faults and number == len(counts) // 2:
                             fail_once(direct, faults.pop(), failing)
                         found.append(next(ahead))
-                except (MemoryError, XferError):
+                except (MemoryError, XferError, KeyboardInterrupt):
                     assert fault != "none"
                     continue
                 number += 1
@@ -1257,13 +1258,38 @@ def test_pinned_arrays_are_sent_beside_the_consumers_work(
 
 
 def fail_once(backend: Any, what: str, failing: pytest.MonkeyPatch) -> None:
-    """Let the next order of two streams, or the next allocation, fail."""
+    """Let the next order of two streams, or the next allocation, fail, or Ctrl-C strike there."""
 
     def fail(*given: Any, **named: Any) -> Any:
         failing.undo()
-        raise TransferError("no order") if what == "event_wait" else MemoryError
+        raise {"event_wait": TransferError, "empty": MemoryError, "Ctrl-C": KeyboardInterrupt}[what]
 
-    failing.setattr(backend, what, fail)
+    failing.setattr(backend, "event_wait" if what == "event_wait" else "empty", fail)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 9])
+def test_memory_that_the_consumer_drops_is_written_again_only_behind_its_work(
+    direct: Any, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_simulator(monkeypatch)
+    expected = [bits_of(20_000, np.uint8, seed=number) for number in range(12)]
+    items = [xl.pinned_array(each, backend="direct") for each in expected]
+    found = [xl.pinned_empty(each.shape, each.dtype, backend="direct") for each in expected]
+    stream = direct.stream_create(direct.devices()[0], non_blocking=True, priority=0)
+    direct.stream_use(stream)
+    direct.machine.progresses_on_query = False
+    try:
+        with batches_read_by("consumer", direct_most=10_000), hold_back(direct.machine):
+            for batch, result in zip(xl.prefetch(items, device=HERE, depth=depth), found, strict=True):
+                direct.copy(result.ctypes.data, batch.pointer, batch.info.nbytes, stream=stream)
+                del batch
+            assert direct.seen == ["enqueue"] * len(items)
+    finally:
+        direct.machine.progresses_on_query = True
+        direct.stream_synchronize(stream)
+        direct.stream_use(direct.stream_wrap(0, direct.devices()[0]))
+    for one, other in zip(found, expected, strict=True):
+        assert_same_bits(one, other)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 12])

@@ -209,9 +209,11 @@ def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dar
         assert 0.1 < np.median(rims[:, :3] ** 2.2 @ [0.2126, 0.7152, 0.0722]) < 0.5
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_a_test_that_fails_under_a_sanitizer_counts_though_nothing_is_reported(
-    status: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("status", "summary", "result"), [(0, "1 passed", 0), (1, "1 failed, 2 passed", 1), (0, "3 skipped", 1)]
+)
+def test_tests_that_fail_or_are_skipped_under_a_sanitizer_count_though_nothing_is_reported(
+    status: int, summary: str, result: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = load("check_native")
 
@@ -221,9 +223,9 @@ def test_a_test_that_fails_under_a_sanitizer_counts_though_nothing_is_reported(
 
     def run(*command: str, **_: Any) -> Any:
         is_tests = "pytest" in command
-        return subprocess.CompletedProcess(command, status if is_tests else 0, "1 passed" if is_tests else "True", "")
+        return subprocess.CompletedProcess(command, status if is_tests else 0, summary if is_tests else "True", "")
 
     monkeypatch.setattr(script, "find_runtimes", lambda *_: "libasan.so")
     monkeypatch.setattr(script.shutil, "copytree", copy)
     monkeypatch.setattr(script, "run", run)
-    assert script.watch_tests("cc", ["tests"]) == status
+    assert script.watch_tests("cc", ["tests"]) == result

@@ -49,7 +49,7 @@ typedef struct {
     PyObject *acquire, *release; /* of the feed's turn */
     PyObject *pinned;            /* list of sources whose copies no event follows; None: each item is read on return */
     PyObject *held;              /* an item that has been read, until it is handed out */
-    PyObject *error;             /* that the source has raised, for the feed to raise */
+    PyObject *error;             /* of the source, or met behind a batch: for the feed to raise */
     PyObject *provide;           /* (bytes) -> buffers that hold them; NULL: there will be none */
     PyObject *provide_beside;    /* () -> what copies beside the consumer's work need; NULL: there are none */
     loop_buffers through;
@@ -244,6 +244,21 @@ static PyObject *read_item(Reader *r)
         }
     }
     return Py_XNewRef(r->held);
+}
+
+/* Keep the error that is set, if any, for the next call to raise. */
+static void keep_error(Reader *r)
+{
+    PyObject *kind, *error, *traceback;
+    PyErr_Fetch(&kind, &error, &traceback);
+    if (!kind)
+        return;
+    PyErr_NormalizeException(&kind, &error, &traceback);
+    if (traceback)
+        PyException_SetTraceback(error, traceback);
+    set(&r->error, error);
+    Py_XDECREF(kind);
+    Py_XDECREF(traceback);
 }
 
 /* Clear an error, which Python meets again if it is to be met: whether none is left, such as Ctrl-C. */
@@ -530,10 +545,8 @@ static PyObject *take_item(Reader *r)
     Py_CLEAR(r->held);
     fill_ahead(r);
     send_ahead(r);
-    if (!pass_over_error()) {
-        Py_DECREF(value);
-        return NULL;
-    }
+    if (!pass_over_error())
+        keep_error(r); /* Ctrl-C: the batch is handed out, and is not to be lost */
     if (!r->items) {
         r->left_ns = now_ns();
         r->work_ns = r->left_ns - begun;
@@ -636,7 +649,7 @@ static PyObject *reader_take(PyObject *self, PyObject *ignored)
 /* The same, with the turn taken meanwhile, where batches go this way; an error of the source is kept for the feed to raise. */
 static PyObject *take_in_turn(Reader *r)
 {
-    PyObject *value = NULL, *turn, *kind, *error, *traceback;
+    PyObject *value = NULL, *turn;
     if (!r->is_free) {
         end_filling(&r->through);
         return NULL;
@@ -646,15 +659,7 @@ static PyObject *take_in_turn(Reader *r)
     Py_DECREF(turn);
     if (r->is_free)
         value = take(r);
-    PyErr_Fetch(&kind, &error, &traceback);
-    if (kind) {
-        PyErr_NormalizeException(&kind, &error, &traceback);
-        if (traceback)
-            PyException_SetTraceback(error, traceback);
-        set(&r->error, error);
-        Py_XDECREF(kind);
-        Py_XDECREF(traceback);
-    }
+    keep_error(r);
     turn = PyObject_CallNoArgs(r->release);
     if (!turn)
         Py_CLEAR(value);
