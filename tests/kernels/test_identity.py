@@ -123,6 +123,8 @@ SIZES = {
     "select": lambda x, y: np.where(x < 0, -x, x) % y,
     "product": lambda x, y: np.where(x >= 0, x, x * -1) // y,
     "maximum": lambda x, y: np.maximum(x, -x) % y,
+    "bits": lambda x, y: ((x ^ (x >> 63)) - (x >> 63)) % y,
+    "difference": lambda x, y: np.where(x - y < 0, y - x, x - y) % 7,
 }
 """Functions of the size of an integer, which a compiler must not take for positive: the least one has none."""
 

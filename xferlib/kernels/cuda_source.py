@@ -312,11 +312,20 @@ def _may_be_extended(node: Node) -> bool:
     return node.args[0].dtype == UINT32 and node.args[0].op not in ("load", "const")
 
 
+def _may_be_size(node: Node) -> bool:
+    """Whether a compiler may find in it, or in a difference from it, an integer's absolute value."""
+    if node.dtype.kind not in "iu":
+        return False
+    return node.op == "xor" or (node.op == "select" and any(each.op not in LEAVES for each in node.args[1:]))
+
+
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
     if _may_be_extended(node):
         found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
         return f"xf_half({found})" if node.dtype == FLOAT16 else found
-    if node.op == "cast":
+    if _may_be_size(node):
+        args = [*args[:-2], f"xf_hidden<{c_type(node.dtype)}>({args[-2]})", args[-1]]
+    if node.op not in ("call", "lookup"):
         return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
@@ -336,15 +345,18 @@ def _quick_call(
     node: Node, args: list[str], math: str, flag: str = "&own", ranges: Mapping[int, Range] | None = None
 ) -> str:
     """An operation by its quick step, which sets a flag where it is not certain; the ranges are those of operands."""
+
+    def limits() -> list[str]:
+        return [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
+
     known = [(ranges or {}).get(id(each), ANY) for each in node.args]
-    limits = [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
     if node.op in ("call", "lookup"):
         if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
             return _call(node, args, math, step="xf_first", more=(flag,))
-        return _call(node, args, math, step="xf_bounded", more=(*limits, flag))
+        return _call(node, args, math, step="xf_bounded", more=(*limits(), flag))
     name = quick_operation(node)
     if name == "quotient":
-        return f"xf_bounded_{name}({', '.join([*args, *limits, flag])})"
+        return f"xf_bounded_{name}({', '.join([*args, *limits(), flag])})"
     if name == "reciprocal_f64":
         args = args[1:]
     return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
@@ -372,7 +384,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "cast"}),
+    calls=frozenset({"call", "lookup", "cast", "select", "xor"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
@@ -665,8 +677,7 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 
 # CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768: narrow integers are cut from 32 bits.
 # That of CUDA 13.0 takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
-# the wrong sign. The compiler writes it for every choice between x and -x that it recognises: so it does not see the
-# negation, and the absolute value is the larger of both.
+# the wrong sign. The compiler writes it for every choice between x and -x that it recognises.
 _NEGATION = """\
 template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
   int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
@@ -676,6 +687,12 @@ template <typename T> __device__ __forceinline__ T xf_neg(T x) {
   T result;
   if (sizeof(T) == 4) { int y; asm("neg.s32 %0, %1;" : "=r"(y) : "r"((int)x)); result = (T)y; }
   else { long long y; asm("neg.s64 %0, %1;" : "=l"(y) : "l"((long long)x)); result = (T)y; }
+  return result;
+}
+template <typename T> __device__ __forceinline__ T xf_hidden(T x) {
+  T result;
+  if (sizeof(T) <= 4) { int y; asm("mov.b32 %0, %1;" : "=r"(y) : "r"((int)x)); result = (T)y; }
+  else { long long y; asm("mov.b64 %0, %1;" : "=l"(y) : "l"((long long)x)); result = (T)y; }
   return result;
 }
 template <typename T> __device__ __forceinline__ T xf_abs(T x) {
@@ -745,7 +762,7 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
         parts += [_NEGATION, _INTEGER]
-    elif any(operand_of_negation(node) or (node.op == "abs" and node.dtype.kind == "i") for node in nodes):
+    elif any(_needs_negation(node) for node in nodes):
         parts.append(_NEGATION)
     if own or any(node.op == "call" for node in nodes):
         taken = {quick_operation(node) for program in in_steps for node in program.nodes}
@@ -757,6 +774,10 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
             cuda_functions.pool_constants("".join(map(_own_function, own)), "xf_constants_f64"),
         ]
     return "".join(parts) + _exact_functions(programs, is_shared=is_shared)
+
+
+def _needs_negation(node: Node) -> bool:
+    return bool(operand_of_negation(node)) or _may_be_size(node) or (node.op == "abs" and node.dtype.kind == "i")
 
 
 def _needs_integer(node: Node) -> bool:
