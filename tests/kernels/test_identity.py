@@ -1,5 +1,7 @@
 """The same bits from every library that is present: functions, casts, layouts, random programs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -84,6 +86,15 @@ def test_narrow_conversions_widen_like_any_other(source, target):
         for wide in ("int64", "float64", "float32", "float16"):
             kernel = _chain(narrow, wide)
             assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {narrow} to {wide}"
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "uint64"])
+def test_sums_cut_to_fewer_bits(dtype, target):
+    x, y = random_bits(dtype, 1000, 1), random_bits(dtype, 1000, 2)
+    for narrow, wide in itertools.product(("int8", "uint8", "int16"), ("int16", "uint16", "int64", "float32")):
+        kernel = elementwise(lambda x, y: ((x + y).astype(narrow).astype(wide), x.astype(narrow) < y.astype(narrow)))
+        for found, right in zip(kernel(target.put(x), target.put(y)), kernel(x, y), strict=True):
+            assert same_bits(target.get(found), right), f"{narrow} to {wide}"
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])

@@ -34,6 +34,8 @@ from xferlib.kernels.ir import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT8,
+    INT16,
     LEAVES,
     UINT32,
     UINT64,
@@ -312,17 +314,27 @@ def _may_be_extended(node: Node) -> bool:
     return node.args[0].dtype == UINT32 and node.args[0].op not in ("load", "const")
 
 
+def _cuts_bits(node: Node) -> bool:
+    """Whether it is a signed integer of 8 or 16 bits that has fewer bits of another, or the same ones."""
+    if node.op not in ("cast", "bitcast") or node.dtype not in (INT8, INT16):
+        return False
+    return node.args[0].dtype.kind in "iu" and not np.can_cast(node.args[0].dtype, node.dtype)
+
+
 def _may_be_size(node: Node) -> bool:
     """Whether a compiler may find in it, or in a difference from it, an integer's absolute value."""
-    if node.dtype.kind not in "iu":
+    if node.dtype.kind not in "iu" or node.dtype.itemsize == 1 or node.op not in ("xor", "select"):
         return False
-    return node.op == "xor" or (node.op == "select" and any(each.op not in LEAVES for each in node.args[1:]))
+    x, y = node.args[-2:]
+    return "const" not in (x.op, y.op) and (x.op not in LEAVES or y.op not in LEAVES)
 
 
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
     if _may_be_extended(node):
         found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
         return f"xf_half({found})" if node.dtype == FLOAT16 else found
+    if _cuts_bits(node):
+        return f"xf_narrow<{c_type(node.dtype)}>((unsigned int){args[0]})"
     if _may_be_size(node):
         args = [*args[:-2], f"xf_hidden<{c_type(node.dtype)}>({args[-2]})", args[-1]]
     if node.op not in ("call", "lookup"):
@@ -384,7 +396,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "cast", "select", "xor"}),
+    calls=frozenset({"call", "lookup", "cast", "bitcast", "select", "xor"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
@@ -675,9 +687,14 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 }
 """
 
-# CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768: narrow integers are cut from 32 bits.
-# That of CUDA 13.0 takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
-# the wrong sign. The compiler writes it for every choice between x and -x that it recognises.
+# What CUDA 13.0 computes wrongly:
+# - its assembler widens a negated int16, ``neg.s16`` of -32768, to +32768;
+# - its compiler leaves the cut to an int8 out in every other element of a vector of int16;
+# - its assembler takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
+#   the wrong sign. The compiler writes it for every choice between x and -x that it recognises, or x - y and y - x,
+#   and for (x ^ m) - m with m = x >> 31.
+# So narrow integers are cut from 32 bits by an instruction of this text's own, and the compiler sees no negation, nor
+# where one operand of a choice or of an exclusive or comes from; the absolute value is the larger of x and -x.
 _NEGATION = """\
 template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
   int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
@@ -777,7 +794,8 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
 
 
 def _needs_negation(node: Node) -> bool:
-    return bool(operand_of_negation(node)) or _may_be_size(node) or (node.op == "abs" and node.dtype.kind == "i")
+    is_size = node.op == "abs" and node.dtype.kind == "i"
+    return is_size or operand_of_negation(node) is not None or _may_be_size(node) or _cuts_bits(node)
 
 
 def _needs_integer(node: Node) -> bool:
