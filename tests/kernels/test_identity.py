@@ -92,7 +92,7 @@ def test_narrow_conversions_widen_like_any_other(source, target):
 def test_sums_cut_to_fewer_bits(dtype, target):
     x, y = random_bits(dtype, 1000, 1), random_bits(dtype, 1000, 2)
     for narrow, wide in itertools.product(("int8", "uint8", "int16"), ("int16", "uint16", "int64", "float32")):
-        kernel = elementwise(lambda x, y: ((x + y).astype(narrow).astype(wide), x.astype(narrow) < y.astype(narrow)))
+        kernel = _cut(narrow, wide)
         for found, right in zip(kernel(target.put(x), target.put(y)), kernel(x, y), strict=True):
             assert same_bits(target.get(found), right), f"{narrow} to {wide}"
 
@@ -109,6 +109,13 @@ def test_short_integers_by_way_of_unsigned_ones(dtype, target):
             given = target.put(each)[:: each.size // 256]
             with np.errstate(all="ignore"):
                 assert same_bits(target.get(kernel(given)), kernel(each[:: each.size // 256])), kernel.name
+
+
+def _cut(narrow, wide):
+    def function(x, y):
+        return (x + y).astype(narrow).astype(wide), x.astype(narrow) < y.astype(narrow)
+
+    return elementwise(function, name=f"cut_to_{narrow}_and_{wide}")
 
 
 def _chain(narrow, wide):

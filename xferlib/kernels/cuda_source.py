@@ -689,7 +689,7 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 
 # What CUDA 13.0 computes wrongly:
 # - its assembler widens a negated int16, ``neg.s16`` of -32768, to +32768;
-# - its compiler leaves the cut to an int8 out in every other element of a vector of int16;
+# - its compiler leaves the cut of a longer integer to an int8 out, in every other element of a vector of int16;
 # - its assembler takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
 #   the wrong sign. The compiler writes it for every choice between x and -x that it recognises, or x - y and y - x,
 #   and for (x ^ m) - m with m = x >> 31.
