@@ -149,6 +149,8 @@ class Dialect:
     """The program as this language computes it."""
     begin_loop: Callable[[str, str], list[str]]
     """The beginning of a loop, which runs while a variable is true: its name, and its first value."""
+    operand: Callable[[Node, str], str] = lambda _, name: name
+    """The expression of a value that an operation takes, from the value's name."""
 
 
 def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
@@ -321,6 +323,10 @@ def _cuts_bits(node: Node) -> bool:
     return node.args[0].dtype.kind in "iu" and not np.can_cast(node.args[0].dtype, node.dtype)
 
 
+def _operand(node: Node, name: str) -> str:
+    return f"xf_narrow<{c_type(node.dtype)}>((unsigned int){name})" if _cuts_bits(node) else name
+
+
 def _may_be_size(node: Node) -> bool:
     """Whether a compiler may find in it, or in a difference from it, an integer's absolute value."""
     if node.dtype.kind not in "iu" or node.dtype.itemsize == 1 or node.op not in ("xor", "select"):
@@ -333,8 +339,6 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     if _may_be_extended(node):
         found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
         return f"xf_half({found})" if node.dtype == FLOAT16 else found
-    if _cuts_bits(node):
-        return f"xf_narrow<{c_type(node.dtype)}>((unsigned int){args[0]})"
     if _may_be_size(node):
         args = [*args[:-2], f"xf_hidden<{c_type(node.dtype)}>({args[-2]})", args[-1]]
     if node.op not in ("call", "lookup"):
@@ -396,9 +400,10 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "cast", "bitcast", "select", "xor"}),
+    calls=frozenset({"call", "lookup", "cast", "select", "xor"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
+    operand=_operand,
 )
 _PLAIN = replace(CUDA, calls=frozenset())
 QUICK = replace(CUDA, call=_quick_call, calls=CUDA.calls | {op for op, _ in _QUICK_OPERATIONS})
@@ -417,7 +422,7 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
         size: That of the number of elements.
 
     Returns:
-        The statements, and the names of the stored values in the order of the stores.
+        The statements, and the expressions of the stored values in the order of the stores.
     """
     program = CUDA.expand(program)
     names: dict[int, str] = {}
@@ -428,7 +433,8 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     nothing = lambda *_: ""  # there are no raw parameters
     writer = Writer(leaf, nothing, nothing, program.math, CUDA)
     lines = writer.statements(program.nodes, names, "v")
-    return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
+    values = [store.value for store in program.stores]
+    return [each.strip() for each in lines], [_operand(each, names[id(each)]) for each in values]
 
 
 # Own float64 functions in C, from the programs that define them.
@@ -541,13 +547,13 @@ class Writer:
             if node.op == "loop":
                 lines += self._loop(node.attr, name, [names[id(each)] for each in node.args])
             elif node.op == "update":
-                args = [names[id(each)] for each in real_operands(node)]
+                args = [self.dialect.operand(each, names[id(each)]) for each in real_operands(node)]
                 update = self.update(node, node.attr.param, args, name)
                 lines.append(f"    {c_type(node.dtype)} {name} = {self.dialect.nothing}; {update}")
             elif node.op == "pick":
                 names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
             else:
-                args = [names[id(each)] for each in real_operands(node)]
+                args = [self.dialect.operand(each, names[id(each)]) for each in real_operands(node)]
                 if node.op == "const":
                     text = constant(node.attr, node.dtype)
                 elif node.op == "gather":
@@ -693,8 +699,9 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 # - its assembler takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
 #   the wrong sign. The compiler writes it for every choice between x and -x that it recognises, or x - y and y - x,
 #   and for (x ^ m) - m with m = x >> 31.
-# So narrow integers are cut from 32 bits by an instruction of this text's own, and the compiler sees no negation, nor
-# where one operand of a choice or of an exclusive or comes from; the absolute value is the larger of x and -x.
+# So operations take narrow integers that were cut from 32 bits by an instruction of this text's own, and the compiler
+# sees no negation, nor where one operand of a choice or of an exclusive or comes from; the absolute value is the larger
+# of x and -x.
 _NEGATION = """\
 template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
   int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
