@@ -255,3 +255,21 @@ def test_what_is_rounded_to_nothing_or_beyond(monkeypatch):
     for kernel, _, out in calls:
         with np.errstate(all="ignore"):
             assert same_bits(out, kernel(x))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("is_fast", [0, 1])
+def test_functions_of_two_dtypes_in_one_kernel(is_fast, monkeypatch):
+    """Their tables have names of their own."""
+    monkeypatch.setattr(cuda_functions, "FULL_DOUBLE", (800,) if is_fast else ())
+    names = ["log", "tanh", "arctanh", "sin", "arctan", "exp"]
+
+    def function(x):
+        wide = x.astype("f8")
+        calls = [(getattr(np, name)(x), getattr(np, name)(wide)) for name in names]
+        return tuple(itertools.chain(*calls))
+
+    kernel, x = elementwise(function), np.linspace(0.1, 0.9, 40, dtype=F4)
+    outs = [np.empty_like(each) for each in kernel(x)]
+    emulated.as_cuda(kernel, x, *outs)
+    assert all(map(same_bits, outs, kernel(x)))
