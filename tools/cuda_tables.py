@@ -102,7 +102,8 @@ def taylor(
 
 def tanh() -> str:
     places = [mp.mpf(0)] + [mp.ldexp(64 + k + mp.mpf(1) / 2, e - 6) for e in range(-7, 4) for k in range(64)]
-    return taylor("tanh", "tanh", mp.tanh, lambda x: mp.sech(x) ** 2, [each for each in places if each < mp.mpf(9.2)])
+    places = [each for each in places if each < mp.mpf(9.2)]
+    return taylor("tanh", "tanh_pairs", mp.tanh, lambda x: mp.sech(x) ** 2, places)
 
 
 def erf() -> str:
@@ -139,7 +140,7 @@ def log() -> str:
     return define(
         LN2_SHORT=short, LN2_SHORT_REST=single(_LN2 - short), LOG2E_HIGH=log2e[0], LOG2E_LOW=log2e[1],
         LOG10E_HIGH=log10e[0], LOG10E_LOW=log10e[1],
-    ) + table("1 / m, m in the middle of an interval, and log m", "xf_log_table", "float4", rows)  # fmt: skip
+    ) + table("1 / m, m in the middle of an interval, and log m", "xf_log_pairs_table", "float4", rows)  # fmt: skip
 
 
 def angle() -> str:

@@ -186,6 +186,9 @@ SIZES = {
     "difference": lambda x: where(x >= 0, x, 0 - x),
     "product": lambda x: where(x > -1, x, x * -1),
     "maximum": lambda x: maximum(x, -x),
+    "bits turned over": lambda x: where(x < 0, ~x + 1, x),
+    "bits of the sign": lambda x: (x ^ (x >> 63)) - (x >> 63),
+    "sum with the sign": lambda x: (x + (x >> 63)) ^ (x >> 63),
 }
 """The absolute value, in ways that a compiler recognises; of the least integer it is itself."""
 
@@ -203,14 +206,15 @@ def test_quotients_of_the_least_integer_are_negative(engine, dtype, way):
         assert results == [a // b, a % b, a < 0, b // a, b % a]
 
 
-@pytest.mark.parametrize("way", SIZES)
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("way", [*SIZES, "of a difference"])
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
 def test_no_absolute_value_for_the_assembler_of_cuda(dtype, way):
     from xferlib.backends.cuda.compiler import compile_source
 
     targets.need_nvrtc()
     one = np.ones(1, dtype)
-    program = elementwise(lambda x, y: SIZES[way](x) % y).definition.specialize((one.dtype, one.dtype), frozenset())
+    size = (lambda x, y: where(x - y < 0, y - x, x - y)) if way == "of a difference" else lambda x, _: SIZES[way](x)
+    program = elementwise(lambda x, y: size(x, y) % y).definition.specialize((one.dtype, one.dtype), frozenset())
     access = OperandAccess("unit", True, one.itemsize)
     kind = CallKind(rank=1, width=1, is_wide=False, accesses=(access,) * 3, tile=None, raw_ranks=(), raw_words=())
     text = elementwise_source(program.program, kind)

@@ -1,5 +1,7 @@
 """The same bits from every library that is present: functions, casts, layouts, random programs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,6 +88,15 @@ def test_narrow_conversions_widen_like_any_other(source, target):
             assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {narrow} to {wide}"
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "uint64"])
+def test_sums_cut_to_fewer_bits(dtype, target):
+    x, y = random_bits(dtype, 1000, 1), random_bits(dtype, 1000, 2)
+    for narrow, wide in itertools.product(("int8", "uint8", "int16"), ("int16", "uint16", "int64", "float32")):
+        kernel = _cut(narrow, wide)
+        for found, right in zip(kernel(target.put(x), target.put(y)), kernel(x, y), strict=True):
+            assert same_bits(target.get(found), right), f"{narrow} to {wide}"
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_short_integers_by_way_of_unsigned_ones(dtype, target):
     """Elements that a thread reads one by one, and those that the careful step of a function takes."""
@@ -98,6 +109,13 @@ def test_short_integers_by_way_of_unsigned_ones(dtype, target):
             given = target.put(each)[:: each.size // 256]
             with np.errstate(all="ignore"):
                 assert same_bits(target.get(kernel(given)), kernel(each[:: each.size // 256])), kernel.name
+
+
+def _cut(narrow, wide):
+    def function(x, y):
+        return (x + y).astype(narrow).astype(wide), x.astype(narrow) < y.astype(narrow)
+
+    return elementwise(function, name=f"cut_to_{narrow}_and_{wide}")
 
 
 def _chain(narrow, wide):
@@ -123,6 +141,8 @@ SIZES = {
     "select": lambda x, y: np.where(x < 0, -x, x) % y,
     "product": lambda x, y: np.where(x >= 0, x, x * -1) // y,
     "maximum": lambda x, y: np.maximum(x, -x) % y,
+    "bits": lambda x, y: ((x ^ (x >> 63)) - (x >> 63)) % y,
+    "difference": lambda x, y: np.where(x - y < 0, y - x, x - y) % 7,
 }
 """Functions of the size of an integer, which a compiler must not take for positive: the least one has none."""
 

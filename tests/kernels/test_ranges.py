@@ -17,6 +17,7 @@ from tests.kernels.random_expressions import Expression
 from tests.kernels.test_cuda_functions import SINGLE, kernel_of, needs_compiler, needs_nvrtc
 from tools import native_digest
 from xferlib.kernels import cuda_functions, cuda_source, elementwise, host_compiler
+from xferlib.kernels.functions import CALLS
 from xferlib.kernels.ir import Builder, Node, Param, Store
 from xferlib.kernels.native_functions import collect_sections
 from xferlib.kernels.numpy_engine import NumpyPlan
@@ -77,6 +78,36 @@ def test_values_are_within_their_ranges(seed):
         check_ranges(program, [*operands, *numbers, *outs], shape)
 
 
+_BINARY = ("add", "sub", "mul", "div", "min", "max")
+_LIMITS = [*(10.0**k for k in range(-30, 40, 2)), 2.0**-149, 0.5, 3.0, 20.0, 88.0, 3e38, INF, 0.0]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.sampled_from("efd"), st.integers(0, 10**9))
+def test_the_rule_of_each_operation(kind, seed):
+    """Of operands in random intervals: what a rounding makes 0 or infinite is in the interval of results too."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(kind)
+    b = Builder([Param(name=name, dtype=dtype) for name in ("x", "y")])
+    operands, args = [], []
+    with np.errstate(all="ignore"):
+        for number in range(2):
+            x = np.concatenate([specials(dtype), random_bits(dtype, 300, seed + number)])
+            low, high = np.sort(rng.choice(_LIMITS, 2) * rng.choice([-1, 1], 2)).astype(dtype)
+            x[:40] = rng.choice([low, high, np.nextafter(low, high), np.nextafter(high, low)], 40)
+            within = b.op("min", b.emit("load", dtype, (), number), b.const(high, dtype))
+            args.append(b.op("max", within, b.const(low, dtype)))
+            operands.append(x)
+        wide = b.cast(args[0], F4) if kind == "e" else args[0]
+        found = [b.op(name, *args) for name in _BINARY] + [b.op(name, args[0]) for name in ("neg", "abs", "sqrt")]
+        found += [b.cast(b.call(name, wide), dtype) for name in sorted(CALLS)]
+        found += [b.cast(b.cast(args[0], np.dtype(name)), dtype) for name in ("f2", "f4")]
+        b.params += [Param(name=f"z{number}", dtype=dtype) for number in range(len(found))]
+        program = b.program([Store(param=2 + number, value=each) for number, each in enumerate(found)])
+        outs = [np.empty_like(operands[0]) for _ in found]
+        check_ranges(cuda_source.CUDA.expand(program), [*operands, *outs], operands[0].shape)
+
+
 def range_of(function):
     program = elementwise(function).definition.specialize((F4,), frozenset()).program
     program = cuda_source.CUDA.expand(program)
@@ -95,6 +126,7 @@ def range_of(function):
         (lambda x: NAMESPACE.cosh(x), 1, INF),
         (lambda x: NAMESPACE.arccos(x), 0, 3.2),
         (lambda x: x + 1, -INF, INF),
+        (lambda x: NAMESPACE.exp(NAMESPACE.minimum(x.astype("f8"), -1e300).astype("f4")), 0, 0),
     ],
 )
 def test_known_ranges(function, low, high):
@@ -142,8 +174,9 @@ def library(way):
 def values_within(low, high, seed):
     """Numbers of all sizes between two, these, and NaN; without -0 where the sign is clear."""
     rng = np.random.default_rng(seed)
+    ends = np.array([low, high], F4)
     x = np.concatenate([
-        specials(F4), random_bits(F4, 300, seed), np.array([low, high, np.nextafter(F4.type(low), F4.type(high))], F4),
+        ends, np.nextafter(ends, ends[::-1]), specials(F4), random_bits(F4, 300, seed),
         rng.uniform(np.clip(low, -100, 100), np.clip(high, -100, 100), 300).astype(F4),
     ])  # fmt: skip
     is_within = np.isnan(x) | ((x >= low) & (x <= high) & ((low < 0) | ~np.signbit(x)))
@@ -200,3 +233,43 @@ def test_composed_functions_have_the_bits_of_numpy(is_fast, monkeypatch):
     for call in calls:
         with np.errstate(all="ignore"):
             assert all(map(same_bits, call[2:], call[0](x)))
+
+
+ROUNDED = (
+    lambda x: 1 / np.exp(np.clip(x.astype("f2"), -20, 0)).astype("f4") + np.sin(x),
+    lambda x: np.log(np.exp(np.clip(x.astype("f2"), -20, 0)).astype("f4")),
+    lambda x: np.exp(np.minimum(x.astype("f8"), -1e300).astype("f4")),
+    lambda x: np.sin(x) + (1 / np.maximum(x.astype("f8"), 1e300).astype("f4")),
+    lambda x: np.sin(x.astype("f8")) / 1e300,
+)
+"""Functions of values that a rounding makes 0 or infinite."""
+
+
+@needs_nvrtc
+def test_what_is_rounded_to_nothing_or_beyond(monkeypatch):
+    monkeypatch.setattr(cuda_functions, "FULL_DOUBLE", (800,))
+    x = np.linspace(-20, 20, 81, dtype="f4")
+    with np.errstate(all="ignore"):
+        calls = [(kernel, x, np.empty_like(kernel(x))) for kernel in map(elementwise, ROUNDED)]
+    emulated.all_as_cuda(calls)  # no warning of an overflow
+    for kernel, _, out in calls:
+        with np.errstate(all="ignore"):
+            assert same_bits(out, kernel(x))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("is_fast", [0, 1])
+def test_functions_of_two_dtypes_in_one_kernel(is_fast, monkeypatch):
+    """Their tables have names of their own."""
+    monkeypatch.setattr(cuda_functions, "FULL_DOUBLE", (800,) if is_fast else ())
+    names = ["log", "tanh", "arctanh", "sin", "arctan", "exp"]
+
+    def function(x):
+        wide = x.astype("f8")
+        calls = [(getattr(np, name)(x), getattr(np, name)(wide)) for name in names]
+        return tuple(itertools.chain(*calls))
+
+    kernel, x = elementwise(function), np.linspace(0.1, 0.9, 40, dtype=F4)
+    outs = [np.empty_like(each) for each in kernel(x)]
+    emulated.as_cuda(kernel, x, *outs)
+    assert all(map(same_bits, outs, kernel(x)))

@@ -463,7 +463,7 @@ XF_CAREFUL float xf_careful_tanh(float x) {
 //: tanh_in_pairs: tanh
 // constants: tanh
 // tanh, and the slope
-XF_TABLE float4 xf_tanh_table[651] = {
+XF_TABLE float4 xf_tanh_pairs_table[651] = {
   {0.0f, 0.0f, 0x1p0f, 0.0f}, {0x1.01fea2p-7f, 0x1.39af94p-32f, 0x1.fff7ep-1f, -0x1.3fc6p-30f}, {0x1.05fe92p-7f,
   0x1.befdbp-35f, 0x1.fff79ep-1f, 0x1.eececcp-26f}, {0x1.09fe82p-7f, -0x1.cfea7p-32f, 0x1.fff75cp-1f,
   0x1.f1bb7cp-26f}, {0x1.0dfe7p-7f, -0x1.c35d34p-33f, 0x1.fff71ap-1f, -0x1.66a8d8p-31f}, {0x1.11fe5ep-7f,
@@ -908,7 +908,7 @@ XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
   bits = __float_as_uint(size);
   k = (int)(bits >> 17) - 7679;
   d = k > 0 ? size - __uint_as_float((bits & 0xfffe0000u) | 0x10000u) : size;
-  f = xf_tanh_table[k > 0 ? k : 0];
+  f = xf_tanh_pairs_table[k > 0 ? k : 0];
   v = f.x * f.x;
   q = __fmaf_rn(d, __fmaf_rn(v, v - 1.0f, 0x1.111112p-3f), f.x * (0x1.555556p-1f - v));
   q = __fmaf_rn(d, __fmaf_rn(d, q, v - 0x1.555556p-2f), -f.x);
@@ -1418,7 +1418,7 @@ XF_CAREFUL float xf_log_special(float x) { return x == 0.0f ? -XF_INFINITY : x >
 #define XF_LOG10E_HIGH 0x1.bcb7b2p-2f
 #define XF_LOG10E_LOW -0x1.5b235ep-27f
 // 1 / m, m in the middle of an interval, and log m
-XF_TABLE float4 xf_log_table[256] = {
+XF_TABLE float4 xf_log_pairs_table[256] = {
   {0x1.6bp0f, -0x1.659b58p-2f, 0x1.9f83c2p-27f, 0.0f}, {0x1.6ap0f, -0x1.62c83p-2f, 0x1.a8c70ep-27f, 0.0f}, {0x1.69p0f,
   -0x1.5ff308p-2f, 0x1.eb0d86p-27f, 0.0f}, {0x1.68p0f, -0x1.5d1bdcp-2f, 0x1.4fec6cp-31f, 0.0f}, {0x1.67p0f,
   -0x1.5a42acp-2f, 0x1.e16604p-27f, 0.0f}, {0x1.66p0f, -0x1.576772p-2f, 0x1.1754b2p-27f, 0.0f}, {0x1.65p0f,
@@ -1559,7 +1559,7 @@ XF_QUICK float2 xf_log_quick(float r, float e, float k, float2 t) {
 }
 XF_QUICK float2 xf_log_of_float(float x) {
   unsigned int above = __float_as_uint(x) - 0x3f348000u, exponent = above & 0xff800000u;
-  float4 t = xf_log_table[above >> 15 & 255u];
+  float4 t = xf_log_pairs_table[above >> 15 & 255u];
   float m = __uint_as_float(__float_as_uint(x) - exponent), k = (float)((int)exponent >> 23);
   return xf_log_quick(__fmaf_rn(m, t.x, -1.0f), 0.0f, k, xf_pair(t.y, t.z));
 }
@@ -1618,7 +1618,7 @@ XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
 XF_QUICK float2 xf_log1p_quick(float x, float rest) {
   float2 w = xf_sum(1.0f, x);
   unsigned int above = __float_as_uint(w.x) - 0x3f348000u, exponent = above & 0xff800000u;
-  float4 t = xf_log_table[above >> 15 & 255u];
+  float4 t = xf_log_pairs_table[above >> 15 & 255u];
   float m = __uint_as_float(__float_as_uint(w.x) - exponent), k = (float)((int)exponent >> 23);
   float r = __fmaf_rn(m, t.x, -1.0f), e = (w.y + rest) * __uint_as_float(0x3f800000u - exponent) * t.x;
   int is_small = above >> 16 == 75u;  // t is 0

@@ -34,6 +34,8 @@ from xferlib.kernels.ir import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT8,
+    INT16,
     LEAVES,
     UINT32,
     UINT64,
@@ -147,6 +149,8 @@ class Dialect:
     """The program as this language computes it."""
     begin_loop: Callable[[str, str], list[str]]
     """The beginning of a loop, which runs while a variable is true: its name, and its first value."""
+    operand: Callable[[Node, str], str] = lambda _, name: name
+    """The expression of a value that an operation takes, from the value's name."""
 
 
 def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
@@ -312,11 +316,32 @@ def _may_be_extended(node: Node) -> bool:
     return node.args[0].dtype == UINT32 and node.args[0].op not in ("load", "const")
 
 
+def _cuts_bits(node: Node) -> bool:
+    """Whether it is a signed integer of 8 or 16 bits that has fewer bits of another, or the same ones."""
+    if node.op not in ("cast", "bitcast") or node.dtype not in (INT8, INT16):
+        return False
+    return node.args[0].dtype.kind in "iu" and not np.can_cast(node.args[0].dtype, node.dtype)
+
+
+def _operand(node: Node, name: str) -> str:
+    return f"xf_narrow<{c_type(node.dtype)}>((unsigned int){name})" if _cuts_bits(node) else name
+
+
+def _may_be_size(node: Node) -> bool:
+    """Whether a compiler may find in it, or in a difference from it, an integer's absolute value."""
+    if node.dtype.kind not in "iu" or node.dtype.itemsize == 1 or node.op not in ("xor", "select"):
+        return False
+    x, y = node.args[-2:]
+    return "const" not in (x.op, y.op) and (x.op not in LEAVES or y.op not in LEAVES)
+
+
 def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
     if _may_be_extended(node):
         found = f"xf_{'double' if node.dtype == FLOAT64 else 'float'}_of_whole({args[0]})"
         return f"xf_half({found})" if node.dtype == FLOAT16 else found
-    if node.op == "cast":
+    if _may_be_size(node):
+        args = [*args[:-2], f"xf_hidden<{c_type(node.dtype)}>({args[-2]})", args[-1]]
+    if node.op not in ("call", "lookup"):
         return expression(node, args, math, _PLAIN)
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
@@ -336,15 +361,18 @@ def _quick_call(
     node: Node, args: list[str], math: str, flag: str = "&own", ranges: Mapping[int, Range] | None = None
 ) -> str:
     """An operation by its quick step, which sets a flag where it is not certain; the ranges are those of operands."""
+
+    def limits() -> list[str]:
+        return [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
+
     known = [(ranges or {}).get(id(each), ANY) for each in node.args]
-    limits = [cuda_functions.write_range(*(constant(end, FLOAT32) for end in each)) for each in known]
     if node.op in ("call", "lookup"):
         if known == [ANY] or node.dtype != FLOAT32 or node.attr not in cuda_functions.WITHIN:
             return _call(node, args, math, step="xf_first", more=(flag,))
-        return _call(node, args, math, step="xf_bounded", more=(*limits, flag))
+        return _call(node, args, math, step="xf_bounded", more=(*limits(), flag))
     name = quick_operation(node)
     if name == "quotient":
-        return f"xf_bounded_{name}({', '.join([*args, *limits, flag])})"
+        return f"xf_bounded_{name}({', '.join([*args, *limits(), flag])})"
     if name == "reciprocal_f64":
         args = args[1:]
     return f"xf_first_{name}({', '.join([*args, flag])})" if name else expression(node, args, math, CUDA)
@@ -372,9 +400,10 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call", "lookup", "cast"}),
+    calls=frozenset({"call", "lookup", "cast", "select", "xor"}),
     expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
+    operand=_operand,
 )
 _PLAIN = replace(CUDA, calls=frozenset())
 QUICK = replace(CUDA, call=_quick_call, calls=CUDA.calls | {op for op, _ in _QUICK_OPERATIONS})
@@ -393,7 +422,7 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
         size: That of the number of elements.
 
     Returns:
-        The statements, and the names of the stored values in the order of the stores.
+        The statements, and the expressions of the stored values in the order of the stores.
     """
     program = CUDA.expand(program)
     names: dict[int, str] = {}
@@ -404,7 +433,8 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     nothing = lambda *_: ""  # there are no raw parameters
     writer = Writer(leaf, nothing, nothing, program.math, CUDA)
     lines = writer.statements(program.nodes, names, "v")
-    return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
+    values = [store.value for store in program.stores]
+    return [each.strip() for each in lines], [_operand(each, names[id(each)]) for each in values]
 
 
 # Own float64 functions in C, from the programs that define them.
@@ -517,13 +547,13 @@ class Writer:
             if node.op == "loop":
                 lines += self._loop(node.attr, name, [names[id(each)] for each in node.args])
             elif node.op == "update":
-                args = [names[id(each)] for each in real_operands(node)]
+                args = [self.dialect.operand(each, names[id(each)]) for each in real_operands(node)]
                 update = self.update(node, node.attr.param, args, name)
                 lines.append(f"    {c_type(node.dtype)} {name} = {self.dialect.nothing}; {update}")
             elif node.op == "pick":
                 names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
             else:
-                args = [names[id(each)] for each in real_operands(node)]
+                args = [self.dialect.operand(each, names[id(each)]) for each in real_operands(node)]
                 if node.op == "const":
                     text = constant(node.attr, node.dtype)
                 elif node.op == "gather":
@@ -663,10 +693,15 @@ __device__ __forceinline__ double xf_max(double x, double y) {
 }
 """
 
-# CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768: narrow integers are cut from 32 bits.
-# That of CUDA 13.0 takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
-# the wrong sign. The compiler writes it for every choice between x and -x that it recognises: so it does not see the
-# negation, and the absolute value is the larger of both.
+# What CUDA 13.0 computes wrongly:
+# - its assembler widens a negated int16, ``neg.s16`` of -32768, to +32768;
+# - its compiler leaves the cut of a longer integer to an int8 out, in every other element of a vector of int16;
+# - its assembler takes ``abs.s32`` for positive, which it is not of -2147483648: a remainder or a quotient of it had
+#   the wrong sign. The compiler writes it for every choice between x and -x that it recognises, or x - y and y - x,
+#   and for (x ^ m) - m with m = x >> 31.
+# So operations take narrow integers that were cut from 32 bits by an instruction of this text's own, and the compiler
+# sees no negation, nor where one operand of a choice or of an exclusive or comes from; the absolute value is the larger
+# of x and -x.
 _NEGATION = """\
 template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
   int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
@@ -676,6 +711,12 @@ template <typename T> __device__ __forceinline__ T xf_neg(T x) {
   T result;
   if (sizeof(T) == 4) { int y; asm("neg.s32 %0, %1;" : "=r"(y) : "r"((int)x)); result = (T)y; }
   else { long long y; asm("neg.s64 %0, %1;" : "=l"(y) : "l"((long long)x)); result = (T)y; }
+  return result;
+}
+template <typename T> __device__ __forceinline__ T xf_hidden(T x) {
+  T result;
+  if (sizeof(T) <= 4) { int y; asm("mov.b32 %0, %1;" : "=r"(y) : "r"((int)x)); result = (T)y; }
+  else { long long y; asm("mov.b64 %0, %1;" : "=l"(y) : "l"((long long)x)); result = (T)y; }
   return result;
 }
 template <typename T> __device__ __forceinline__ T xf_abs(T x) {
@@ -745,7 +786,7 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
         parts.append(_OF_WHOLE)
     if any(_needs_integer(node) for node in nodes):
         parts += [_NEGATION, _INTEGER]
-    elif any(operand_of_negation(node) or (node.op == "abs" and node.dtype.kind == "i") for node in nodes):
+    elif any(_needs_negation(node) for node in nodes):
         parts.append(_NEGATION)
     if own or any(node.op == "call" for node in nodes):
         taken = {quick_operation(node) for program in in_steps for node in program.nodes}
@@ -757,6 +798,11 @@ def prelude(programs: Iterable[Program], *, is_shared: bool = False) -> str:
             cuda_functions.pool_constants("".join(map(_own_function, own)), "xf_constants_f64"),
         ]
     return "".join(parts) + _exact_functions(programs, is_shared=is_shared)
+
+
+def _needs_negation(node: Node) -> bool:
+    is_size = node.op == "abs" and node.dtype.kind == "i"
+    return is_size or operand_of_negation(node) is not None or _may_be_size(node) or _cuts_bits(node)
 
 
 def _needs_integer(node: Node) -> bool:

@@ -42,7 +42,7 @@ _GROWING: dict[str, tuple[Callable[[float], float], float, float]] = {
     "sqrt": (np.sqrt, -0.0, _INF),
 }  # fmt: skip
 """The functions that never fall, and between which operands they have results."""
-_ODD = frozenset({"expm1", "log1p", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "cbrt", "sqrt", "erf"})
+_ODD = frozenset({"expm1", "log1p", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "cbrt", "sqrt"})
 """Those whose result has the sign of the operand, that of zeros too."""
 
 
@@ -79,13 +79,13 @@ def _round(range_: Range, node: Node) -> Range:
     low, high = range_
     if node.op in ("const", "neg", "abs", "min", "max", "select"):
         return range_
-    step, most = (2.0**-10, 6.5e4) if node.dtype == FLOAT16 else (2.0**-20, 3.4e38)
+    step, least, most = (2.0**-10, 2.0**-24, 6.5e4) if node.dtype == FLOAT16 else (2.0**-20, _LEAST, 3.4e38)
     if math.isfinite(low):
-        wider = low - abs(low) * step - _LEAST
+        wider = low - abs(low) * step - least
         low = max(wider, 0.0) if low >= 0 else wider if wider > -most else -_INF
     if math.isfinite(high):
-        high += abs(high) * step + _LEAST
-    return Range(low, high if high < most else _INF)
+        high += abs(high) * step + least
+    return Range(min(low, most), max(high, -most) if high < most else _INF)
 
 
 def _of_integers(node: Node) -> Range:
