@@ -1,4 +1,4 @@
-"""Between which numbers the float32 values of a program lie, whatever its operands are.
+"""Between which numbers the float32 values of a program lie, for any operands.
 
 The result of a sine is never above 1, and a sum of 1 and a size never below 1. Text that knows so leaves out what it
 would do for other operands: limits, poles, special values. The intervals are found by the operations, operands before
