@@ -1900,8 +1900,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         Such a call takes the quick step for all elements, and the vector asks once whether all were certain. With a
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
-        quick = functools.partial(_quick_call, ranges=find_ranges(self.program))
-        dialect = replace(QUICK, call=quick) if self.steps else CUDA
+        dialect = CUDA
+        if self.steps:
+            dialect = replace(QUICK, call=functools.partial(_quick_call, ranges=find_ranges(self.program)))
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
