@@ -451,7 +451,6 @@ class Crew(NamedTuple):
 
 
 _MOST_EACH_WAY = 10
-_FILLERS_FROM_CORES = 8
 
 
 def crew() -> Crew:
@@ -463,7 +462,9 @@ def crew() -> Crew:
 def _crew(wanted: int | None, cores: int) -> Crew:
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
-    fillers = min((wanted or cores) - 1, cores * 3 // 4, both_ways) if cores >= _FILLERS_FROM_CORES else 0
+    # On two cores of an H200's host 40 arrays of 3.7 MiB with four of torch's kernels took 29.6 ms without a helper that
+    # spins, 11.8 with one that sleeps, 10.5 with one that spins.
+    fillers = min((wanted or cores) - 1, cores * 3 // 4, both_ways)
     return Crew(each_way, both_ways, wanted or cores, fillers)
 
 
