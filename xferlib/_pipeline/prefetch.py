@@ -378,8 +378,8 @@ def prefetch(
     trees of up to 2 MiB are copied on your own stream when their turn comes, since that takes less time than
     ordering two streams; the next array of a list is brought into pinned memory while you work, and one of up to 4
     MiB is copied so as long as the device keeps up. Up to three larger arrays of up to 2 MiB each, 32 MiB where there
-    are two cores, and pinned ones of any size, are copied on another stream into memory that belongs to
-    yours.
+    are two cores, and pinned ones of a list from 1 MiB on, are copied on another stream into memory that
+    belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,

@@ -427,7 +427,7 @@ static int send_array_ahead(Reader *r, PyObject *item)
     void *event = b->events[place], *stream = b->stream, *freed = b->freed;
     int (*record)(void *, void *) = b->record, (*order)(void *, void *, unsigned) = b->order, error;
     way w;
-    if (!is_of(item, replay.ndarray) || !xf_describe_host(item, &src) || src.nbytes <= r->waited_most || !src.is_c || src.is_swapped ||
+    if (!is_of(item, replay.ndarray) || !xf_describe_host(item, &src) || src.nbytes < r->waited_most || !src.is_c || src.is_swapped ||
         !(src.is_pinned = xf_is_lent(item)) || !xf_is_converted(&src, NULL, &arriving) || !(c.e = device_of_loop(r, &on)))
         return 0;
     c.element = arriving.element;
@@ -492,7 +492,7 @@ static PyObject *take_in_order(Reader *r, PyObject *item)
     PyObject *value;
     description d;
     value = xf_hand_over(item, r->device, r->stream, r->pinned, is_any ? 0 : r->most, r->waited_most, &r->through);
-    if (value && is_pinned && r->is_open && PyList_Size(r->pinned) > before && xf_describe_host(item, &d) && d.nbytes > r->waited_most)
+    if (value && is_pinned && r->is_open && PyList_Size(r->pinned) > before && xf_describe_host(item, &d) && d.nbytes >= r->waited_most)
         have_beside(r);
     if (value && PyErr_Occurred())
         Py_CLEAR(value);
