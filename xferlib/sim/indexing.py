@@ -36,8 +36,9 @@ def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
     stream = machine.stream(x.device)
     found = _read(indices, stream)
     _check(found, x.shape)
-    _enqueue_gather(x, found, out, stream)
-    launches.note(RepeatedGather(x, indices, out), (x, *indices), out)
+    if out.size:
+        _enqueue_gather(x, found, out, stream)
+        launches.note(RepeatedGather(x, indices, out), (x, *indices), out)
 
 
 def select(x: SimArray, mask: SimArray) -> SimArray:
@@ -58,6 +59,8 @@ def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
     found = _read(indices, stream)
     (source,) = memories_of((value,))
     _check(found, x.shape)
+    if not x.size or any(not each.size for each in found):
+        return
     run = functools.partial(_run_scatter, (x.memory(), found, source))
     reads = value.spans() if isinstance(value, SimArray) else ()
     machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
@@ -98,8 +101,11 @@ def _check(indices: Indices, shape: tuple[int, ...]) -> None:
     Raises:
         IndexError: One is.
     """
+    selects_none = not all(each.size for each in indices)  # then NumPy looks at single numbers alone
     for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
-        if each.dtype != np.bool_ and each.size and not -extent <= each.min() <= each.max() < extent:
+        if each.dtype == np.bool_ or (selects_none and each.ndim):
+            continue
+        if not -extent <= each.min() <= each.max() < extent:
             raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
 
 
