@@ -1086,11 +1086,12 @@ class Staging:
         known, kept = self._machine.hosts.main.clock, []
         for side in self._sides:
             stager = side.action.participant
-            # Else every dropped transfer that nothing waits for would stay, with an entry in each clock.
-            if not side.is_reachable():
-                stager.is_retired = True
-            if known.get(stager.key, 0) < side.action.tick and not stager.is_retired:
+            if stager.is_retired or known.get(stager.key, 0) >= side.action.tick:
+                continue
+            if side.is_reachable():
                 kept.append(side)
+            else:  # or each dropped transfer that nothing waits for would stay, with an entry in each clock
+                stager.is_retired = True
         self._sides = kept
         return kept
 
