@@ -53,8 +53,7 @@ def test_a_finding_names_the_line_and_what_to_write() -> None:
     assert str(found) == "a.md:3: to be had -> exists, is available [to-be-had]"
 
 
-def test_enforced_rules_and_clean_files_exist() -> None:
-    assert set(check_words.ENFORCED) <= set(check_words.RULES)
+def test_rules_and_clean_files_exist() -> None:
     assert set(check_words.NEW_RULES) <= set(check_words.RULES)
     assert all(list(ROOT.glob(name)) for name in (*check_words.CLEAN, *check_words.NEW_CLEAN))
     assert len(check_words.ALLOWED) <= 10

@@ -33,27 +33,25 @@ NUMPYS = "a special case that NumPy does otherwise"
 SIGNS = "the sign of a NaN, or of a zero that is the sign of a complex zero, is not kept: see the table of guarantees"
 METHODS = "torch's tensors have no such method"
 FLOOR_DIVIDE, EXPM1 = "test_special_cases.py::test_{}[{}(", "test_special_cases.py::test_unary[expm1(real"
-TORCH = {
+AS_NUMPY = {
+    "test_special_cases.py::test_unary[tanh(real(x_i) is +infinity and isfinite(": NUMPYS,
+    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
+    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
+    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
+}
+TORCH = AS_NUMPY | {
     "test_has_names.py::test_has_names[array_method-__array_namespace__]": METHODS,
     "test_has_names.py::test_has_names[array_method-to_device]": METHODS,
     "test_signatures.py::test_array_method_signature[__array_namespace__]": METHODS,
     "test_signatures.py::test_array_method_signature[to_device]": METHODS,
     "test_special_cases.py::test_unary[expm1(": NUMPYS,
-    "test_special_cases.py::test_unary[tanh(real(x_i) is +infinity and isfinite(": NUMPYS,
-    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
-    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
-    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
-}  # fmt: skip
-MADE = {
+}
+MADE = AS_NUMPY | {
     "test_linalg.py::test_matrix_transpose": NESTED,
     "test_linalg.py::test_linalg_matrix_transpose": NESTED,
     "test_linalg.py::test_outer": NESTED,
     "test_data_type_functions.py::test_can_cast": NUMPYS,
     EXPM1: NUMPYS,
-    "test_special_cases.py::test_unary[tanh(real(x_i) is +infinity and isfinite(": NUMPYS,
-    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
-    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
-    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
     "test_special_cases.py::test_unary[expm1((real(x_i) is +0": SIGNS,
     "test_special_cases.py::test_unary[sign((real(x_i) is -0": SIGNS,
     "test_special_cases.py::test_unary[signbit(x_i is -NaN)": SIGNS,
@@ -113,7 +111,6 @@ def give_the_suite_a_way_to_read() -> None:
     for kind in (bool, int, float, complex):
         setattr(SimArray, f"__{kind.__name__}__", _read_as(kind))
     SimArray.__index__ = _read_as(int)  # type: ignore[method-assign]
-    setattr(SimArray, "__iter__", lambda self: (self[n] for n in range(len(self))))  # noqa: B010 - "Never", says its type
 
 
 def prepared(backend: str) -> AbstractContextManager[Any]:

@@ -1,8 +1,8 @@
 """Phrases and names that this project does not use, and rules for docstrings: prints ``file:line: phrase -> better``.
 
-    python tools/check_words.py [files]            the enforced rules; exit status 1 where one is broken
-    python tools/check_words.py --count [files]    how often each rule is broken, enforced or not
-    python tools/check_words.py --all [files]      every rule, enforced or not; exit status 1 where one is broken
+    python tools/check_words.py [files]            the rules of each file; exit status 1 where one is broken
+    python tools/check_words.py --count [files]    how often each rule is broken, whether it holds there or not
+    python tools/check_words.py --all [files]      every rule in every file; exit status 1 where one is broken
 
 Without files: all that git tracks. In Python only comments and docstrings are read, in C only comments, in Markdown
 everything but code, quotations and *emphasis*, which mention a phrase rather than use it. A line that must mention one
@@ -30,8 +30,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".py", ".c", ".md"}
 
-ENFORCED: tuple[str, ...] = ()
-"""The rules that hold in every file. Those with few findings left come next: see ``--count``."""
 CLEAN = (
     "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "changes", "docs", "examples", "tests", "tools",
     "xferlib",
@@ -291,7 +289,7 @@ def _applies(rule: str, passage: Passage) -> bool:
 def is_enforced(rule: str, name: str) -> bool:
     """Whether breaking a rule in that file, a path below the project's root, fails a run."""
     clean = NEW_CLEAN if rule in NEW_RULES else CLEAN
-    return rule in ENFORCED or any(name == each or name.startswith(f"{each}/") for each in clean)
+    return any(name == each or name.startswith(f"{each}/") for each in clean)
 
 
 FOLDERS = ("changes", "docs", "examples", "tests", "tools", "xferlib")
@@ -315,7 +313,9 @@ def _list_readable(files: Iterable[str]) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*")
-    parser.add_argument("--count", action="store_true", help="count what each rule finds, enforced or not")
+    parser.add_argument(
+        "--count", action="store_true", help="count what each rule finds, whether it holds there or not"
+    )
     parser.add_argument("--all", action="store_true", help="report every rule in every file")
     chosen = parser.parse_args(arguments)
     names = _list_readable(chosen.files) if chosen.files else _list_tracked()
@@ -323,7 +323,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.count:
         counts = collections.Counter(each.rule for each in found)
         for rule in RULES:
-            print(f"{counts[rule]:5} {rule:20} {'enforced' if rule in ENFORCED else 'enforced in clean files'}")
+            print(f"{counts[rule]:5} {rule}")
         return 0
     reported = [each for each in found if chosen.all or is_enforced(each.rule, each.file)]
     for each in reported:

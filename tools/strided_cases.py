@@ -48,6 +48,12 @@ class Case(NamedTuple):
         start = self.array.__array_interface__["data"][0] - self.memory.__array_interface__["data"][0]
         return np.ndarray(self.array.shape, self.array.dtype, memory, start, self.array.strides)
 
+    def layout(self) -> Any:
+        """The array's layout and the conversion, as C takes them."""
+        found = compiled_copies.describe_form(self.array.shape, self.array.strides, self.array.dtype, self.dtype)
+        assert found is not None
+        return ctypes.byref(found.layout)
+
     def __str__(self) -> str:
         return (
             f"shape {self.array.shape}, strides {self.array.strides}, {self.array.dtype.str} and {self.dtype.str} "
@@ -122,16 +128,12 @@ def differ(found: Array, expected: Array) -> bool:
 
 def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     """Whether a gather gives what NumPy does, and writes nothing else."""
-    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
-    assert found is not None
     expected = np.empty(case.array.shape, case.dtype)
     copy_into(expected, case.array)
     expected = expected.reshape(-1)[case.first : case.first + case.number]
     out = np.full(expected.nbytes + 64, 0xAB, np.uint8)
     pointer = case.array.__array_interface__["data"][0]
-    library.xf_spread(
-        ctypes.byref(found.layout), pointer, case.first, case.number, out.ctypes.data, 1, int(is_streamed)
-    )
+    library.xf_spread(case.layout(), pointer, case.first, case.number, out.ctypes.data, 1, int(is_streamed))
     is_kept = bool((out[expected.nbytes :] == 0xAB).all())
     return is_kept and not differ(out[: expected.nbytes].view(case.dtype), expected)
 
@@ -142,25 +144,21 @@ _CREW = 64, 3, 3, 100_000
 
 def copies_to_plain(case: Case, library: Any) -> bool:
     """Whether several threads copy the array to one in C order as NumPy does."""
-    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
-    assert found is not None
     expected = np.empty(case.array.shape, case.dtype)
     copy_into(expected, case.array)
     plain = np.zeros_like(expected)
     pointer = case.array.__array_interface__["data"][0]
-    library.xf_host_copy(ctypes.byref(found.layout), pointer, plain.ctypes.data, plain.nbytes, 1, *_CREW)
+    library.xf_host_copy(case.layout(), pointer, plain.ctypes.data, plain.nbytes, 1, *_CREW)
     return not differ(plain, expected)
 
 
 def copies_from_plain(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether several threads fill the array from one in C order as NumPy does, and no other byte."""
-    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
-    assert found is not None
     plain = values(case.dtype, case.array.size, chance)
     expected, memory = case.memory.copy(), case.memory.copy()
     copy_into(case.seen(expected), plain.reshape(case.array.shape))
     pointer = case.seen(memory).__array_interface__["data"][0]
-    library.xf_host_copy(ctypes.byref(found.layout), pointer, plain.ctypes.data, plain.nbytes, 0, *_CREW)
+    library.xf_host_copy(case.layout(), pointer, plain.ctypes.data, plain.nbytes, 0, *_CREW)
     return _is_filled_alike(case, memory, expected)
 
 
@@ -177,8 +175,6 @@ def _is_filled_alike(case: Case, memory: Array, expected: Array) -> bool:
 
 def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether a scatter fills the elements as NumPy does, and no other byte."""
-    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
-    assert found is not None
     device = values(case.dtype, case.array.size, chance)
     whole, expected, memory = case.memory.copy(), case.memory.copy(), case.memory.copy()
     copy_into(case.seen(whole), device.reshape(case.array.shape))
@@ -187,7 +183,7 @@ def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     np.copyto(case.seen(expected), case.seen(whole), where=chosen.reshape(case.array.shape))
     part = device[case.first : case.first + case.number].copy()
     pointer = case.seen(memory).__array_interface__["data"][0]
-    library.xf_spread(ctypes.byref(found.layout), pointer, case.first, case.number, part.ctypes.data, 0, 1)
+    library.xf_spread(case.layout(), pointer, case.first, case.number, part.ctypes.data, 0, 1)
     return _is_filled_alike(case, memory, expected)
 
 

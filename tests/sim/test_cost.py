@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import xferlib as xl
 from xferlib import sim
@@ -91,3 +94,34 @@ def test_threads_and_streams_that_ended_are_forgotten() -> None:
                 gc.collect()
                 known.append(len(current.machine().hosts.main.clock))
     assert known[1] - known[0] < 60, known  # and there were 120 of them in between
+
+
+@pytest.mark.parametrize(("size", "steps"), [(4, 200), (1 << 18, 50)])  # the larger memory is recycled
+def test_dropped_transfers_do_not_pile_up(size: int, steps: int) -> None:
+    from xferlib.sim import machine as current
+
+    with xl.use_backend("sim"), sim.check("raise"):
+        x = xl.zeros(size)
+        counts = []
+        for _ in range(2):
+            for _ in range(steps):
+                xl.to_host_async(x + 1.0)
+            machine = current.machine()
+            counts.append(len(machine.staging.sides()) + len(machine.hosts.over))
+        assert counts[1] < counts[0] + steps // 2, counts
+
+
+@pytest.mark.parametrize("keep", [np.asarray, np.ravel, np.transpose, memoryview, lambda each: each[1:].view("uint8")])
+def test_memory_of_a_dropped_transfer_stays_watched_while_the_program_refers_to_it(
+    keep: Callable[[np.ndarray], Any],
+) -> None:
+    with xl.use_backend("sim"), sim.check("raise"):
+        x, target = xl.zeros(4), np.zeros(4)
+        kept = keep(target)
+        xl.to_host_async(x, out=target)
+        del target
+        for _ in range(64):  # so many that the first one is no longer late
+            xl.to_host_async(x + 1.0)
+        with pytest.raises(sim.RaceError):
+            sim.writes(np.asarray(kept))
+        xl.synchronize()

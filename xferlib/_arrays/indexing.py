@@ -163,7 +163,7 @@ def gather(lib: Primitives, x: Array, indices: Sequence[Array]) -> Array:
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
     out = lib.empty(shape, info.dtype, info.device)
-    if math.prod(shape) and not lib.backend.at(info.device).gather(x, indices, out):
+    if not lib.backend.at(info.device).gather(x, indices, out) and 0 not in shape:
         found = _arguments(lib, indices, info.shape, shape, rest)
         _gather_kernel(len(indices))(lib.movable(x), *found, lib.movable(out))
     return out
@@ -175,7 +175,7 @@ def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> 
     around = primitives.common_shape("assignment", *(lib.info(each).shape for each in indices))
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
-    if math.prod(shape) and not lib.backend.at(info.device).scatter(x, indices, value):
+    if not lib.backend.at(info.device).scatter(x, indices, value) and 0 not in shape:
         found = _arguments(lib, indices, info.shape, shape, rest)
         _scatter_kernel(len(indices))(*found, lib.movable(value), lib.movable(x))
 

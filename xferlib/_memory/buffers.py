@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -121,8 +121,13 @@ class _Lease:
 
 def is_fresh(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array of `HostCache.empty` was made over untouched pages, which filling it faults in."""
-    owner = getattr(getattr(array.base, "base", None), "owner", None)
-    return isinstance(owner, _Lease) and owner.is_fresh
+    base = getattr(array.base, "base", None)
+    return is_leased(base) and bool(base.owner.is_fresh)
+
+
+def is_leased(base: Any) -> TypeGuard[_Bytes]:
+    """Whether the ``base`` of an array is memory of `HostCache.empty`, which no other object refers to."""
+    return isinstance(base, _Bytes) and isinstance(base.owner, _Lease)
 
 
 class HostCache:

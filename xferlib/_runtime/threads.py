@@ -462,8 +462,8 @@ def crew() -> Crew:
 def _crew(wanted: int | None, cores: int) -> Crew:
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
-    # On two cores of an H200's host 40 arrays of 3.7 MiB with four of torch's kernels took 29.6 ms without a helper
-    # that spins, 11.8 with one that sleeps, 10.5 with one that spins.
+    # On two cores of an H200's host 40 arrays of 3.7 MiB with four of torch's kernels took 29.6 ms without a helper,
+    # 11.8 with one that sleeps, 10.5 with one that spins.
     fillers = min((wanted or cores) - 1, cores * 3 // 4, both_ways)
     return Crew(each_way, both_ways, wanted or cores, fillers)
 

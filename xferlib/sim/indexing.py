@@ -36,8 +36,9 @@ def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
     stream = machine.stream(x.device)
     found = _read(indices, stream)
     _check(found, x.shape)
-    _enqueue_gather(x, found, out, stream)
-    launches.note(RepeatedGather(x, indices, out), (x, *indices), out)
+    if out.size:
+        _enqueue_gather(x, found, out, stream)
+        _note_gather(x, indices, out)
 
 
 def select(x: SimArray, mask: SimArray) -> SimArray:
@@ -48,7 +49,7 @@ def select(x: SimArray, mask: SimArray) -> SimArray:
     out = new((int(np.count_nonzero(found[0])), *x.shape[mask.ndim :]), x.dtype, x.device)
     if out.size:
         _enqueue_gather(x, found, out, stream)
-    launches.note(RepeatedSelect(x, (mask,), out), (x, mask), out)
+    _note_select(x, mask, out)
     return out
 
 
@@ -58,10 +59,12 @@ def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
     found = _read(indices, stream)
     (source,) = memories_of((value,))
     _check(found, x.shape)
+    if not x.size or any(not each.size for each in found):
+        return
     run = functools.partial(_run_scatter, (x.memory(), found, source))
     reads = value.spans() if isinstance(value, SimArray) else ()
     machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
-    launches.note(RepeatedScatter(x, indices, value), (x, *indices, value), None)
+    _note_scatter(x, indices, value)
 
 
 def _enqueue_gather(x: SimArray, found: Indices, out: SimArray, stream: SimStream) -> None:
@@ -98,8 +101,11 @@ def _check(indices: Indices, shape: tuple[int, ...]) -> None:
     Raises:
         IndexError: One is.
     """
+    selects_none = not all(each.size for each in indices)  # then NumPy looks at single numbers alone
     for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
-        if each.dtype != np.bool_ and each.size and not -extent <= each.min() <= each.max() < extent:
+        if each.dtype == np.bool_ or (selects_none and each.ndim):
+            continue
+        if not -extent <= each.min() <= each.max() < extent:
             raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
 
 
@@ -140,14 +146,17 @@ def _restrict(x: SimArray, keys: Indices) -> SimArray:
 
 
 class _Repeated:
-    """A call with indices of the same layouts: they are read anew, and what they select is used."""
+    """A call with indices of the same layouts: they are read anew, and ``use`` enqueues what they select.
 
-    operations = 2
+    ``use`` gets the arguments, the values of the indices, and the place of the call.
+    """
 
-    def __init__(self, x: SimArray, indices: Sequence[SimArray]) -> None:
+    def __init__(self, x: SimArray, indices: Sequence[SimArray], use: Callable[..., Any], operations: int = 2) -> None:
         self._simulator = machine.simulator()
         self._device = x.device
         self._count = len(indices)
+        self._use = use
+        self.operations = operations
         places = range(len(indices))
         self._reads = PreparedLaunch("index", x.device, dict.fromkeys(places, 0), reads=places, writes=(), makes=())
 
@@ -159,20 +168,13 @@ class _Repeated:
         stream = self._simulator.current(self._device)
         if stream.recorded is not None:
             return NotImplemented
-        x, indices = given[0], given[1 : 1 + self._count]
         simulated, copies = self._simulator.machine, []
         with simulated.lock:
             read = lambda memories: copies.extend([each.copy() for each in memories])
-            self._reads.enqueue(indices, read, is_library=True, called_at=called_at)
+            self._reads.enqueue(given[1 : 1 + self._count], read, is_library=True, called_at=called_at)
             assert stream.tail is not None
             simulated.engine.force(stream.tail)
-        found = tuple(copies)
-        return self._use(x, found, given[1 + self._count :], called_at, stream)
-
-    def _use(
-        self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
-    ) -> Any:  # fmt: skip
-        raise NotImplementedError
+        return self._use(given, tuple(copies), called_at)
 
 
 def _run_gather(operands: tuple[Any, ...]) -> None:
@@ -180,71 +182,56 @@ def _run_gather(operands: tuple[Any, ...]) -> None:
     into[...] = source[found]
 
 
+def _run_scatter(operands: tuple[Any, ...]) -> None:
+    into, found, value = operands
+    into[found] = value
+
+
 def _prepare_gather(x: SimArray, shape: tuple[int, ...]) -> PreparedLaunch:
     made = NewArray(shape, x.dtype, x.device)
     return PreparedLaunch("index", x.device, {0: made.nbytes}, reads=(0,), writes=(), makes=(made,))
 
 
-class RepeatedGather(_Repeated):
-    """``x[indices]``."""
+def _note_gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
+    """Note ``x[indices]``."""
+    launch, shape = _prepare_gather(x, out.shape), x.shape
 
-    def __init__(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
-        super().__init__(x, indices)
-        self._shape = x.shape
-        self._launch = _prepare_gather(x, out.shape)
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> SimArray:
+        _check(found, shape)
+        return launch.enqueue((_restrict(given[0], found), found), _run_gather, is_library=True, called_at=called_at)[0]
 
-    def _use(
-        self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
-    ) -> Any:  # fmt: skip
-        _check(found, self._shape)
-        given = _restrict(x, found), found
-        return self._launch.enqueue(given, _run_gather, is_library=True, called_at=called_at)[0]
+    launches.note(_Repeated(x, indices, use), (x, *indices), out)
 
 
-class RepeatedSelect(_Repeated):
-    """``x[mask]``."""
+def _note_select(x: SimArray, mask: SimArray, out: SimArray) -> None:
+    """Note ``x[mask]``."""
+    rest = out.shape[1:]
+    by_count: Plans[PreparedLaunch] = Plans(64)
+    """By the number of elements that the mask selects."""
 
-    def __init__(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
-        super().__init__(x, indices)
-        self._rest = out.shape[1:]
-        self._launches: Plans[PreparedLaunch] = Plans(64)
-        """By the number of elements that the mask selects."""
-        if not out.size:
-            self.operations = 1
-
-    def _use(
-        self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
-    ) -> Any:  # fmt: skip
-        _wait(stream)
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> SimArray:
+        x = given[0]
+        _wait(machine.stream(x.device))
         count = int(np.count_nonzero(found[0]))
-        if not count or 0 in self._rest:
-            return new((count, *self._rest), x.dtype, x.device)
-        launch = self._launches.get(count)
+        if not count or 0 in rest:
+            return new((count, *rest), x.dtype, x.device)
+        launch = by_count.get(count)
         if launch is None:
-            launch = _prepare_gather(x, (count, *self._rest))
-            self._launches.keep(count, launch)
-        given = _restrict(x, found), found
-        return launch.enqueue(given, _run_gather, is_library=True, called_at=called_at)[0]
+            launch = _prepare_gather(x, (count, *rest))
+            by_count.keep(count, launch)
+        return launch.enqueue((_restrict(x, found), found), _run_gather, is_library=True, called_at=called_at)[0]
+
+    launches.note(_Repeated(x, (mask,), use, operations=2 if out.size else 1), (x, mask), out)
 
 
-class RepeatedScatter(_Repeated):
-    """``x[indices] = value``."""
+def _note_scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
+    """Note ``x[indices] = value``."""
+    reads, shape = (2,) if isinstance(value, SimArray) else (), x.shape
+    launch = PreparedLaunch("assignment", x.device, {0: x.nbytes, 2: 0}, reads=reads, writes=(0,), makes=())
 
-    def __init__(self, x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
-        super().__init__(x, indices)
-        self._shape = x.shape
-        reads = (2,) if isinstance(value, SimArray) else ()
-        nbytes = {0: x.nbytes, 2: 0}
-        self._launch = PreparedLaunch("assignment", x.device, nbytes, reads=reads, writes=(0,), makes=())
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> None:
+        _check(found, shape)
+        operands = _restrict(given[0], found), found, given[-1]
+        launch.enqueue(operands, _run_scatter, is_library=True, called_at=called_at)
 
-    def _use(
-        self, x: SimArray, found: Indices, others: Sequence[Any], called_at: CalledAt, stream: SimStream
-    ) -> Any:  # fmt: skip
-        _check(found, self._shape)
-        given = _restrict(x, found), found, *others
-        self._launch.enqueue(given, _run_scatter, is_library=True, called_at=called_at)
-
-
-def _run_scatter(operands: tuple[Any, ...]) -> None:
-    into, found, value = operands
-    into[found] = value
+    launches.note(_Repeated(x, indices, use), (x, *indices, value), None)

@@ -14,12 +14,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xferlib._core.arrays import address, share_memory
 from xferlib._core.device import make_device
+from xferlib._memory.buffers import is_leased
 from xferlib._memory.pinned import bin_nbytes
 from xferlib._runtime.checks import CodeLocation, Site, call_from, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
@@ -212,6 +214,23 @@ class HostUse(NamedTuple):
         begin, end = self.bounds
         is_near = (is_write or self.is_write) and begin < bounds[1] and bounds[0] < end
         return is_near and share_memory(self.host, host)
+
+    def is_reachable(self) -> bool:
+        """Whether anything but this refers to the memory, or may do so: else no one can use it again."""
+        most, owner = _find_references(self)
+        return most > _ALONE or not (owner is None or is_leased(owner))
+
+
+def _find_references(holder: Any) -> tuple[int, Any]:
+    """The most references to an array of those that ``holder.host`` is a view of, and what these are made over."""
+    most, each = 0, holder.host
+    while isinstance(each, np.ndarray):
+        most = max(most, sys.getrefcount(each))
+        each = each.base
+    return most, each
+
+
+_ALONE, _ = _find_references(SimpleNamespace(host=np.empty(0)))
 
 
 class HostCalls:
@@ -1061,16 +1080,20 @@ class Staging:
         return not self.sides() and self.calls.is_idle and self._machine.memory.find(address(host)) is None
 
     def sides(self) -> list[HostUse]:
-        """The memory of the transfers that the program has not waited for."""
+        """The memory of the transfers that the program has not waited for, as far as the program can reach it."""
         if not self._sides:
             return self._sides
-        known = self._machine.hosts.main.clock
-        self._sides = [
-            side
-            for side in self._sides
-            if known.get(side.action.participant.key, 0) < side.action.tick and not side.action.participant.is_retired
-        ]
-        return self._sides
+        known, kept = self._machine.hosts.main.clock, []
+        for side in self._sides:
+            stager = side.action.participant
+            if stager.is_retired or known.get(stager.key, 0) >= side.action.tick:
+                continue
+            if side.is_reachable():
+                kept.append(side)
+            else:  # or each dropped transfer that nothing waits for would stay, with an entry in each clock
+                stager.is_retired = True
+        self._sides = kept
+        return kept
 
 
 class WatchedBatch:
