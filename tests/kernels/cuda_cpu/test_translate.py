@@ -594,7 +594,9 @@ def test_chains_that_mix_sums_and_differences_have_one_carry(seed: int) -> None:
     found, carry, lines = 0, 0, ["mov.u32 %r1, 0;"]
     for turn in range(60):
         x, y, z = (chance.choice([0, 1, most, most - 1, 1 << 31, chance.getrandbits(32)]) for _ in range(3))
-        name = chance.choice(["add", "sub", "mad.lo"] if not turn else ["add", "sub", "mad.lo", "addc", "subc", "madc.hi"])
+        name = chance.choice(
+            ["add", "sub", "mad.lo"] if not turn else ["add", "sub", "mad.lo", "addc", "subc", "madc.hi"]
+        )
         product, flag = (x * y >> 32 if "hi" in name else x * y & most), carry if "c" in name else "sub" in name
         first, second = (product, z) if "mad" in name else (x, y ^ most if "sub" in name else y)
         result, carry = (first + second + flag) & most, (first + second + flag) >> 32
