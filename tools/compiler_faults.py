@@ -4,8 +4,8 @@
 
 The text of each kernel is compiled by ``nvcc``, its PTX runs thread by thread as in the tests, and each bit is held
 against NumPy's engine. Without ``--nvcc`` it is compiled by NVRTC, as in the tests, which may be another release with
-other faults: nvcc 13.0 left cuts to int8 out where NVRTC 13.5 does not. So the same seed by both tells whether a
-difference is the compiler's. The exit status is 1 if there is one.
+other faults: the same seed by both tells whether a difference is one release's. nvcc 13.0 and NVRTC 13.5 leave the cut
+of ``(x + y).astype("int8")`` out where nothing hides it from them. The exit status is 1 if there is a difference.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HOLES: dict[str, tuple[str, ...]] = {
         "np.rint({a} * 0.5)", "(({a}).astype('float32') / {n}).astype('{t}')",
     ),
 }  # fmt: skip
-"""What each hole of a template may be; ``a`` is a value, ``v`` an operand."""
+"""The texts that may fill each hole of a template; ``a`` is a value, ``v`` an operand."""
 
 
 def write(chance: random.Random, depth: int) -> str:
