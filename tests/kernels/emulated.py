@@ -32,18 +32,23 @@ class _Compiled(NamedTuple):
     cubin: bytes
 
 
-def compiled(options: tuple[str, ...], *sources: str) -> list[bytes]:
-    """PTX of the kernels of several sources, and behind it the number of each; skips without NVRTC."""
-    need_nvrtc()
-    from xferlib.backends.cuda.compiler import compile_source
-
+def join_sources(sources: Sequence[str]) -> str:
+    """One text of several, whose kernels have the numbers of their sources behind their names."""
     parts = []
     for number, source in enumerate(sources):
         for name in _ENTRY.findall(source):
             source = re.sub(rf"\b{name}\b", f"{name}_{number}", source)
         parts.append(f"namespace unit_{number} {{\n{source}\n}}" if len(sources) > 1 else source)
+    return "\n".join(parts)
+
+
+def compiled(options: tuple[str, ...], *sources: str) -> list[bytes]:
+    """PTX of the kernels of several sources, and behind it the number of each; skips without NVRTC."""
+    need_nvrtc()
+    from xferlib.backends.cuda.compiler import compile_source
+
     options = (*options, "--generate-line-info")
-    text = compile_source("\n".join(parts), arch=_ARCH, options=options, names=()).cubin.rstrip(b"\0")
+    text = compile_source(join_sources(sources), arch=_ARCH, options=options, names=()).cubin.rstrip(b"\0")
     return [text + number.to_bytes(4, "little") for number in range(len(sources))]
 
 
@@ -193,7 +198,9 @@ class _Collected(Exception):
     """A source is known, and not compiled yet."""
 
 
-def all_as_cuda(calls: Sequence[tuple[Any, ...]]) -> None:
+def all_as_cuda(
+    calls: Sequence[tuple[Any, ...]], compile_sources: Callable[..., list[bytes]] = compiled
+) -> None:  # fmt: skip
     """`as_cuda` of many kernels, each with its arguments, compiled together, which takes a tenth of the time."""
     sources: list[str] = []
 
@@ -208,6 +215,6 @@ def all_as_cuda(calls: Sequence[tuple[Any, ...]]) -> None:
         for each, values in zip(arrays, before, strict=True):  # a kernel that a cache knows has run
             if each.flags.writeable:
                 each[...] = values
-    ready = dict(zip(sources, compiled(OPTIONS, *sources), strict=True)) if sources else {}
+    ready = dict(zip(sources, compile_sources(OPTIONS, *sources), strict=True)) if sources else {}
     for each in calls:
         as_cuda(*each, emulator=Emulator(ready.__getitem__))

@@ -541,3 +541,45 @@ DIFFERENTIABLE = [
 def test_first_and_second_derivatives(call, arguments):
     assert gradcheck(call, arguments, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(call, arguments)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2", "arctan2", "hypot", "power", "multiply", "divide"])
+def test_derivatives_at_equal_operands(name):
+    """A value that a formula computes by a branch of its own there has the derivatives of its neighbours."""
+    kernel = elementwise(lambda x, y: getattr(np, name)(x, y))
+    x = _tensor(7, low=0.3)
+    assert gradcheck(kernel, (x, x.detach().clone().requires_grad_()), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(kernel, (x, x.detach().clone().requires_grad_()))
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize("limit", [-np.inf, np.inf])
+def test_derivatives_of_sums_of_logarithms_at_infinities(name, limit):
+    x, y = (torch.full((1,), limit, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    found = torch.autograd.grad(elementwise(lambda x, y: getattr(np, name)(x, y))(x, y), (x, y))
+    assert sum(found).item() == 1
+
+
+SPECIAL = ("erf", "erfc", "erfcx", "erfinv", "erfcinv", "ndtr", "ndtri", "exp10", "expit", "logit", "sinc", "i0")
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_derivatives_of_special_functions(name):
+    kernel = elementwise(lambda x: getattr(np if hasattr(np, name) else x.__array_namespace__(), name)(x))
+    x = _tensor(7, low=0.05, high=0.95)
+    assert gradcheck(kernel, (x,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(kernel, (x,))
+
+
+def test_derivatives_of_a_product_with_a_logarithm_at_zero():
+    kernel = elementwise(lambda x, y: x.__array_namespace__().xlogy(x, y))
+    x = torch.tensor([0.0, 0.0, 1.5], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(kernel, (x, _tensor(3, low=0.3)), check_forward_ad=True)
+    assert torch.autograd.grad(kernel(x, torch.zeros_like(x)).sum(), x)[0].tolist() == [0, 0, -np.inf]
+
+
+@pytest.mark.parametrize("name", ["gamma", "gammaln"])
+def test_derivatives_that_are_not_known_are_refused(name):
+    kernel = elementwise(lambda x: getattr(x.__array_namespace__(), name)(x))
+    with pytest.raises(KernelTypeError, match="the derivative of .gamma is not known"):
+        kernel(torch.ones(1, requires_grad=True)).backward()

@@ -220,12 +220,19 @@ def _infinite_if(b: Builder, value: Node, x: Node, y: Node) -> Node:
 
 
 def logaddexp(b: Builder, x: Node, y: Node) -> Node:
-    """``max + log1p(exp(-|x - y|))``."""
+    """``high + log1p(exp(low - high))``, for equal operands too: a branch of their own has other derivatives."""
     if x.dtype not in (FLOAT32, FLOAT64):
         return b.cast(logaddexp(b, b.cast(x, FLOAT32), b.cast(y, FLOAT32)), x.dtype)
-    decay = b.call("exp", b.op("neg", b.op("abs", b.op("sub", x, y))))
-    result = b.op("add", b.op("max", x, y), b.call("log1p", decay))
-    return b.select(b.op("eq", x, y), b.op("add", x, b.const(np.log(2.0), x.dtype)), result)
+    high, low = order_exponents(b, x, y)
+    return b.op("add", high, b.call("log1p", b.call("exp", low)))
+
+
+def order_exponents(b: Builder, x: Node, y: Node) -> tuple[Node, Node]:
+    """The larger of two exponents, and how far the other is below it, 0 of equal infinities."""
+    is_less = b.op("lt", x, y)
+    high, low = b.select(is_less, y, x), b.select(is_less, x, y)
+    is_limit = b.op("and", b.op("eq", x, y), isinf(b, x))
+    return high, b.select(is_limit, b.const(0, x.dtype), b.op("sub", low, high))
 
 
 def call_wide(name: str) -> Lowering:

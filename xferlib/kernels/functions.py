@@ -165,13 +165,32 @@ def _hypot_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 
 
-def _erf_slope(b: Builder, x: Node, y: Node) -> Node:
-    return _scale(b, b.call("exp", b.op("neg", b.op("mul", x, x))), 1.1283791670955126)  # 2 / sqrt(pi)
+def _bell(scale: float, factor: float) -> Slope:
+    """``factor * exp(-scale * x**2)``, the derivative of an integral over it."""
+    return lambda b, x, y: _scale(b, b.call("exp", _scale(b, b.op("mul", x, x), -scale)), factor)
+
+
+def _inverse_bell(scale: float, factor: float) -> Slope:
+    """``factor * exp(scale * y**2)``, the derivative of the inverse of such an integral."""
+    return lambda b, x, y: _scale(b, b.call("exp", _scale(b, b.op("mul", y, y), scale)), factor)
+
+
+def _erfcx_slope(b: Builder, x: Node, y: Node) -> Node:
+    return b.op("sub", _scale(b, b.op("mul", x, y), 2.0), b.const(_ERF_SLOPE, x.dtype))
 
 
 _PI = 3.141592653589793
+_ERF_SLOPE, _NORMAL = 1.1283791670955126, 2.5066282746310002
+"""The slope of erf at 0, 2 / sqrt(pi), and sqrt(2 pi)."""
+
 _SPECIAL_RULES: dict[str, Rule] = {
-    "erf": _times(_erf_slope),
+    "erf": _times(_bell(1.0, _ERF_SLOPE)),
+    "erfc": _times(_bell(1.0, -_ERF_SLOPE)),
+    "erfcx": _times(_erfcx_slope),
+    "erfinv": _times(_inverse_bell(1.0, 1 / _ERF_SLOPE)),
+    "erfcinv": _times(_inverse_bell(1.0, -1 / _ERF_SLOPE)),
+    "normcdf": _times(_bell(0.5, 1 / _NORMAL)),
+    "normcdfinv": _times(_inverse_bell(0.5, _NORMAL)),
     "sinpi": _times(lambda b, x, y: _scale(b, b.call("cospi", x), _PI)),
     "cospi": _times(lambda b, x, y: _scale(b, b.call("sinpi", x), -_PI)),
 }
@@ -327,9 +346,14 @@ def find(name: str) -> Function | None:
 
 
 def rule_of(name: str) -> Rule:
-    """The derivative of a call."""
-    rule = TABLE[name].rule if name in TABLE else _SPECIAL_RULES[name]
-    assert rule is not None
+    """The derivative of a call.
+
+    Raises:
+        KernelTypeError: It is none of the functions that are known here.
+    """
+    rule = TABLE[name].rule if name in TABLE else _SPECIAL_RULES.get(name)
+    if rule is None:
+        raise KernelTypeError(f"the derivative of {name} is not known; compute that part by torch.special")
     return rule
 
 

@@ -754,9 +754,8 @@ def _heaviside(x: Any, middle: Any) -> Node:
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
-    decay = apply("exp2", (-abs(x - y),))
-    found = _apply("maximum", (x, y)) + _apply("log1p", (decay,)) * float(1 / np.log(2.0))
-    return _where(apply("equal", (x, y)), x + 1, found)
+    high, low = (Traced(x.builder, each) for each in formulas.order_exponents(x.builder, x.node, y.node))
+    return _apply("log1p", (apply("exp2", (low,)),)) * float(1 / np.log(2.0)) + high
 
 
 def _scale(x: Any, numerator: float, denominator: float) -> Node:
@@ -784,9 +783,11 @@ def _bitwise_count(x: Any) -> Node:
 
 
 def _xlogy(x: Any, y: Any) -> Any:
-    """``x * log(y)``, and 0 where ``x`` is 0 and ``y`` no NaN."""
-    is_none = apply("equal", (x, 0)) & ~_apply("isnan", (y,))
-    return _where(is_none, 0, x * apply("log", (y,)))
+    """``x * log(y)``, and 0 where ``x`` is 0 and ``y`` no NaN; there too its slope is ``log(y)``, if that is finite."""
+    slope, is_zero = apply("log", (y,)), apply("equal", (x, 0))
+    is_limit = is_zero & ~_apply("isfinite", (slope,)) & ~_apply("isnan", (y,))
+    product = x * _where(is_limit, 0, slope)
+    return _where(is_zero, product + 0.0, product)  # no -0
 
 
 _RADIANS = (np.pi, 180.0)

@@ -183,6 +183,29 @@ def test_attributes_are_told_as_far_as_they_are_known(module: Any) -> None:
     assert (found.registers, found.max_threads, found.constant_nbytes) == (0, 1024, 16)
 
 
+DIVIDE = """extern "C" __global__ void k(const long long *x, long long *out) {
+    __int128 a = (__int128)x[0] << 64 | (unsigned long long)x[1], b = (__int128)x[2] << 64 | (unsigned long long)x[3];
+    unsigned __int128 q = (unsigned __int128)a / (unsigned __int128)b;
+    __int128 r = a % b;
+    out[0] = q >> 64; out[1] = q; out[2] = r >> 64; out[3] = r;
+}"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_quotients_of_128_bits(backend: str) -> None:
+    """NVRTC computes them by chains of carries."""
+    need_nvrtc()
+    with xl.use_backend(backend):
+        kernel = xl.raw_module(DIVIDE, options=("--device-int128",)).get_function("k")
+        for high, low, above, below in [(0, 7, 0, 1), (5, -1, 0, 3), (-3, 4, 0, 1000003), (1 << 61, 9, 1 << 40, -7)]:
+            given, out = xl.to_device(np.array([high, low, above, below])), xl.zeros(4, np.int64)
+            kernel(1, 1, (given, out))
+            a, b = (high << 64) | low % (1 << 64), (above << 64) | below % (1 << 64)
+            quotient, rest = a % (1 << 128) // b, abs(a) % b * (1 if a >= 0 else -1)
+            parts = xl.to_host(out).astype(object) % (1 << 64)
+            assert (parts[0] << 64 | parts[1], parts[2] << 64 | parts[3]) == (quotient, rest % (1 << 128))
+
+
 def test_a_variable_that_there_is_not(module: Any) -> None:
     with pytest.raises(ArgumentError, match="no variable 'weight'"):
         module.get_global("weight")

@@ -586,6 +586,26 @@ def test_corners(body: str, expected: int) -> None:
     assert evaluate(body, "u32", np.uint32, "%r1") == expected
 
 
+@needs_cc
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_that_mix_sums_and_differences_have_one_carry(seed: int) -> None:
+    """A difference is the sum with the complement: its carry is 1 where it does not borrow, for `addc` as for `subc`."""
+    chance, most = Random(seed), (1 << 32) - 1
+    found, carry, lines = 0, 0, ["mov.u32 %r1, 0;"]
+    for turn in range(60):
+        x, y, z = (chance.choice([0, 1, most, most - 1, 1 << 31, chance.getrandbits(32)]) for _ in range(3))
+        name = chance.choice(
+            ["add", "sub", "mad.lo"] if not turn else ["add", "sub", "mad.lo", "addc", "subc", "madc.hi"]
+        )
+        product, flag = (x * y >> 32 if "hi" in name else x * y & most), carry if "c" in name else "sub" in name
+        first, second = (product, z) if "mad" in name else (x, y ^ most if "sub" in name else y)
+        result, carry = (first + second + flag) & most, (first + second + flag) >> 32
+        operands = f"{x}, {y}, {z}" if "mad" in name else f"{x}, {y}"
+        lines.append(f"{name}.cc.u32 %r2, {operands}; mul.lo.u32 %r1, %r1, 31; xor.b32 %r1, %r1, %r2;")
+        found = (found * 31 & most) ^ result
+    assert evaluate("\n".join(lines), "u32", np.uint32, "%r1") == found
+
+
 # ---- random sequences against NumPy ----
 
 U32, U64 = np.uint32, np.uint64

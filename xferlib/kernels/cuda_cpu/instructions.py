@@ -112,7 +112,7 @@ def _add(writer: FunctionWriter, item: Instruction) -> None:
     elif "cc" in flags:
         x, y = writer.bind(_find_unsigned(ptx_type), [a, b])
         writer.add_line(
-            f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};"
+            f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} >= {y}'};"
         )
         writer.assign(item.operands[0], _find_unsigned(ptx_type), f"{x} {operator} {y}")
         writer.add_line("}")
@@ -125,6 +125,10 @@ def _add(writer: FunctionWriter, item: Instruction) -> None:
 
 @_covers("addc", "subc")
 def _add_carry(writer: FunctionWriter, item: Instruction) -> None:
+    """With the carry of what came before: of a difference, which is a sum with the complement, that there is no borrow.
+
+    PTX's manual speaks of a borrow; what NVRTC makes of a quotient of __int128 reads the carry of `subc` by `addc`.
+    """
     types, flags = writer.split(item, {"cc"}, 1)
     kind = _find_unsigned(types[0])
     d, a, b = writer.take_operands(3)
@@ -133,8 +137,8 @@ def _add_carry(writer: FunctionWriter, item: Instruction) -> None:
         writer.add_line(f"const {kind} s = {x} + {y}, r = s + cc;")
         carry = f"(s < {x}) | (r < s)"
     else:
-        writer.add_line(f"const {kind} s = {x} - {y}, r = s - cc;")
-        carry = f"({x} < {y}) | (s < cc)"
+        writer.add_line(f"const {kind} s = {x} - {y}, r = s - !cc;")
+        carry = f"({x} >= {y}) & (s >= !cc)"
     if "cc" in flags:
         writer.add_line(f"cc = {carry};")
     writer.assign(d, kind, "r")
