@@ -65,11 +65,6 @@ static inline double xf_apart_d(long long none, double x) { return __longlong_as
 #define xf_unfused(none, x) xf_apart(none, x)
 #endif
 #define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
-/* A column as seen from one of 0 or more: any that lie far from it are alike. */
-static inline int xf_near(long long column, long long from) {
-  const long long distance = (column < -1 ? -1 : column) - from;
-  return distance < -1 ? -1 : distance > @PIECE ? @PIECE : (int)distance;
-}
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {
   if (!site[0]++) site[1] = site[2] = number;
@@ -291,12 +286,10 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = @SHORT_ROW, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
-       LONG_HEAD = 4096 };
-typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *,
-                         const long long *); /* bytes between elements; 0 if they are contiguous */
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64 };
+typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
-typedef struct { long long count, fixed, sites, most, in_place; operand operands[]; } form;
+typedef struct { long long count, fixed, sites; operand operands[]; } form;
 /* Of any alignment. */
 typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
@@ -355,31 +348,14 @@ static void copy_rows(char *to, long long to_row, const char *from, long long fr
     else for (long long i = 0; i < n; ++i) to[i] = from[i];
   }
 }
-/* Fill each row with one element. */
-#define FILL_ROWS(word) do { \
-    const word one = *(const word *)from; \
-    for (long long i = 0; i < n; ++i) ((word *)to)[i] = one; \
-  } while (0)
-static void fill_rows(char *to, const char *from, long long from_row, long long rows, long long n, long long size) {
-  for (; rows > 0; --rows, to += n * size, from += from_row)
-    switch (size) {
-    case 1: FILL_ROWS(word1); break;
-    case 2: FILL_ROWS(word2); break;
-    case 4: FILL_ROWS(word4); break;
-    case 8: FILL_ROWS(word8); break;
-    default: FILL_ROWS(word16);
-    }
-}
 /* Copy n elements of each row, along the longer side. */
 static void move_both(char *to, long long to_row, long long to_step, const char *from, long long from_row, long long from_step,
                       long long rows, long long n, long long size) {
   if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
-  else if (from_step == 0 && n >= SHORT_ROW) fill_rows(to, from, from_row, rows, n, size);
   else if (rows > n && n < 16) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
   else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
 }
-/* The rows of a call as blocks. A block is `rows` x `columns` elements: what the function cannot read where it lies is
-   copied into a buffer for it. */
+/* A call as blocks of `rows` x `columns` elements: what the function cannot read where it lies is copied into a buffer. */
 typedef struct {
   long long rank, n, height; /* of a row the elements, and how many rows follow each other at one distance */
   long long rows, columns;
@@ -391,7 +367,7 @@ static blocks choose_blocks(const form *f, const long long *g) {
   long long nbytes = 1, buffered = 1, room = ROOM - LINE * f->count, count, rows = TILE;
   for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
   count = room / nbytes;
-  if (count > BLOCK) count = ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK;
+  if (count > BLOCK) count = BLOCK;
   if (!lies_across(f, g))
     return rank > 1 && count / n > 1 ? (blocks){rank, n, height, count / n, n, 1, height * n < FEW} : (blocks){rank, n, height, 1, count, 1, 0};
   for (int e = 0; e < f->count; ++e) {
@@ -427,15 +403,13 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
   char is_direct[MOST_OPERANDS];
   long long steps[MOST_OPERANDS], columns = b.columns;
   _Alignas(64) char room[ROOM];
-  int are_direct = 1, is_aligned = 1, is_far = 0;
+  int are_direct = 1;
   for (long long e = 0, offset = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     const long long *step = stride + e * rank;
     int is_own = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     for (long long a = 0; a < rank; ++a) is_own &= step[a] % own->aligned == 0;
-    is_aligned &= is_own;
     steps[e] = step[rank - 1];
-    is_far |= steps[e] != own->size && steps[e] != 0;
     is_own &= steps[e] == own->size;
     if (b.is_joined && b.rows > 1) for (long long a = rank - 2; a >= (b.spans ? 0 : rank - 2); --a) is_own &= step[a] == step[a + 1] * extent[a + 1];
     are_direct &= is_direct[e] = is_own;
@@ -443,8 +417,7 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
     buffers[e] = room + offset;
     if (!is_own) offset += (b.rows * b.columns * own->size + LINE - 1) / LINE * LINE;
   }
-  const int is_in_place = b.rows == 1 && is_aligned && is_far && end - begin >= f->in_place;
-  if (b.rows == 1 && (is_in_place || are_direct)) columns = n;
+  if (b.rows == 1 && are_direct) columns = n;
   for (long long r; begin < end; begin += r) {
     const long long row = begin / n, first = begin % n, left = b.height - row % b.height;
     const int is_whole = first == 0 && end - begin >= n;
@@ -459,21 +432,21 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
         const long long *step = stride + e * rank;
         char *base = p[own->place], *from;
         q[e] = buffers[e];
-        if (is_direct[e] || is_in_place) q[e] = find_row(base, row, rank, extent, step) + column * steps[e];
-        if (q[e] != buffers[e] || !own->reads) continue;
+        if (is_direct[e]) q[e] = find_row(base, row, rank, extent, step) + column * steps[e];
+        if (is_direct[e] || !own->reads) continue;
         const int is_one = b.rows == 1 && steps[e] == 0, is_shared = is_one || (is_whole && b.is_joined && b.rows > 1 && !b.spans && step[rank - 2] == 0);
         from = is_shared ? find_row(base, row, rank, extent, step) : 0;
         if (from && held[e] == from) continue;
         held[e] = own->writes ? 0 : from;
         copy_block(&b, buffers[e], base, row, is_one ? 0 : column, is_shared ? b.rows : r, is_one ? n < columns ? n : columns : c, extent, step, own->size, 0);
       }
-      if (b.is_joined) run(r * c, row * n + column, q, p, g, report, scratch, is_in_place ? steps : 0);
+      if (b.is_joined) run(r * c, row * n + column, q, p, g, report, scratch);
       else for (long long i = 0; i < r; ++i) {
-        run(c, (row + i) * n + column, q, p, g, report, scratch, 0);
+        run(c, (row + i) * n + column, q, p, g, report, scratch);
         for (int e = 0; e < f->count; ++e) q[e] += is_direct[e] ? stride[e * rank + rank - 2] : c * f->operands[e].size;
       }
       for (int e = 0; e < f->count; ++e)
-        if (f->operands[e].writes && !is_direct[e] && !is_in_place)
+        if (f->operands[e].writes && !is_direct[e])
           copy_block(&b, buffers[e], p[f->operands[e].place], row, column, r, c, extent, stride + e * rank, f->operands[e].size, 1);
       if (has_failed(f, report)) return 1;
     }
@@ -493,19 +466,6 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     q[e] = p[own->place] + begin * own->size;
   }
   if (!is_flat) return run_blocks(run, f, p, g, begin, end, report, scratch);
-  /* The first elements by themselves, so that a vector of what is written lies in one cache line, and with it, mostly, of the rest. */
-  long long head = 0;
-  if (f->count && f->most == 1ll << 62 && end - begin >= LONG_HEAD) {
-    const long long nbytes = -(long long)q[f->count - 1] & (LINE - 1), size = f->operands[f->count - 1].size;
-    head = nbytes % size ? 0 : nbytes / size;
-  }
-  while (begin < end) {
-    const long long n = head ? head : end - begin < f->most ? end - begin : f->most;
-    head = 0;
-    run(n, begin, q, p, g, report, scratch, 0);
-    if (has_failed(f, report)) return 1;
-    for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
-    begin += n;
-  }
-  return 0;
+  run(end - begin, begin, q, p, g, report, scratch);
+  return has_failed(f, report);
 }

@@ -65,7 +65,7 @@ from xferlib.kernels.native_functions import expand
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
     "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre", "-fvisibility=hidden",
-    "-funroll-loops", "--param=ranger-logical-depth=1",
+    "--param=ranger-logical-depth=1",
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function; gcc neither threads jumps nor
 moves what is partially redundant, for both make branches of conditions, and then loops are not vectorised; and it
@@ -79,9 +79,7 @@ MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
 SHORT_ROW = 8
-"""The shortest row that is a piece of its own. Rows of 8 to 31 elements beside one value for each take 0.45 to 0.85 of
-the time that buffers of several rows take, others up to 1.06; rows of four float64 1.17 (one core with AVX-512).
-"""
+"""The shortest row that is a piece of its own in a program that computes rows and columns from its index."""
 LANES, FEW_LANES = 64, 4
 """Elements whose loops run in step: four of the widest vectors of 32 bits, as their additions take four steps of the
 processor; fewer take up to twice as long, and of more that end apart too many wait. Of few that are left each runs on
@@ -89,8 +87,6 @@ by itself.
 """
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
-_MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
-"""The most nodes of a program whose operands stay where they are, contiguous or not; and from how many elements on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +134,6 @@ class NativeSource:
     """The memory that a call needs for each element of a block of `STORED_BLOCK`."""
     is_ordered: bool
     """Whether the elements must be computed one after the other."""
-    reads_neighbours: bool
-    """Whether what it reads by index lies side by side, at any address, for elements that do."""
 
     @property
     def text(self) -> str:
@@ -308,9 +302,6 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
-"""Operations that take several times as long one by one as by vectors."""
 
 
 def _fast_name(name: str, dtype: DType) -> str:
@@ -353,8 +344,6 @@ class _NativeWriter:
         self.facts = facts(program)
         self.sites: list[FailureSite] = []
         self.names: dict[int, str] = {}
-        self.is_in_place = False
-        """Whether the loop that is written takes steps between elements."""
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
@@ -386,9 +375,7 @@ class _NativeWriter:
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
         fast_call = _fast_call if self.careful.calls == _CALLS else _call_apart(_fast_call)
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
-        self.in_row = replace(
-            self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | _COMPARISONS | {"cast"}
-        )
+        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.unseen = find_unseen_reads(program.nodes, program.stores, program.effects)
         self.shared_masks = self._find_shared_masks()
 
@@ -403,12 +390,7 @@ class _NativeWriter:
             sites=tuple(self.sites),
             scratch_nbytes=nbytes,
             is_ordered=any(node.op == "update" for each in bodies(self.program) for node in each.nodes),
-            reads_neighbours=self._reads_neighbours(),
         )
-
-    def _reads_neighbours(self) -> bool:
-        gathers = [node for node in self.program.nodes if node.op == "gather"]
-        return bool(self.steps and gathers) and all(self.steps[id(node.args[0])] in (1, -1) for node in gathers)
 
     def _list_late_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""
@@ -468,9 +450,9 @@ class _NativeWriter:
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
-            "long long *xf_report, char *scratch, const long long *steps) {\n"
+            "long long *xf_report, char *scratch) {\n"
             "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
-            f"{self._declarations(size)}{self._scratch()}{self._in_place()}"
+            f"{self._declarations(size)}{self._scratch()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
             f"{self._load_halves()}{careful}{self._store_results()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
@@ -492,41 +474,9 @@ class _NativeWriter:
         nodes = [each for each in self.program.nodes if each.op in _DIVISIONS and each.dtype.itemsize == 8]
         return all(self.steps[id(each)] is not None for each in nodes)
 
-    def _in_place(self) -> str:
-        """The loop for operands of any distance between elements, in a program whose time their memory takes."""
-        if self._least_in_place() == _NEVER:
-            return ""
-        self.is_in_place = True
-        loop = self._loop(self.careful).replace("j < m; ++j) {", "j < n; ++j) {\n    XF_ONE_BY_ONE;")
-        self.is_in_place = False
-        places = range(len(self.elements))  # by names: a store may change what is read through a pointer
-        names = "".join(f"  char *const q{k} = q[{k}]; const long long step{k} = steps[{k}];\n" for k in places)
-        return f"  if (steps) {{\n  const long long at = 0;\n{names}{loop}  return;\n  }}\n"
-
-    def _least_in_place(self) -> int:
-        """The fewest elements that are not copied to contiguous memory first.
-
-        The processor waits for memory less if it computes while it reads; but it computes one element at a time then,
-        which takes longer than the waiting where the elements are short, or the operations slow or choices.
-        """
-        sizes = [part_dtype(self._dtype(number)).itemsize for number in self.elements]
-        nodes = {node.op: node for node in self.program.nodes if node.op not in LEAVES}
-        is_plain = not (self.is_piecewise or self.is_ordered or self.sites or self.raw)
-        if (
-            not is_plain
-            or len(self.program.nodes) > _MOST_IN_PLACE
-            or min(sizes, default=0) < 4
-            or nodes.keys() & _SLOW
-        ):
-            return _NEVER
-        return _FAR if min(sizes) < 8 else _NEAR if nodes.keys() & {"min", "max"} else 1
-
     def _element(self, number: int) -> str:
         """An operand's element in a loop."""
-        if not self.is_in_place:
-            return f"p{number}[at + j]"
-        place, memory = self.elements.index(number), storage_type(self._dtype(number))
-        return f"(*({memory} *)(q{place} + j * step{place}))"
+        return f"p{number}[at + j]"
 
     # --- rows: pieces in which the quotients of the element's number are the same for all, and remainders grow by one
     def _find_steps(self) -> dict[int, int | None]:
@@ -588,10 +538,7 @@ class _NativeWriter:
         )
 
     def _begin_rows(self) -> str:
-        """Find quotient and remainder of a piece's first element, and end the piece where a row does.
-
-        They go on from those of the piece before it, if the dividend does.
-        """
+        """Find quotient and remainder of a piece's first element, and end the piece where a row does."""
         lines = ["  int xf_row = 1;"] * bool(self.rows)
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.in_row)
         for k, pair in enumerate(self.rows.values()):
@@ -601,14 +548,8 @@ class _NativeWriter:
             x, y = (names[id(each)] for each in pair)
             lines += [
                 f"    if (turn) xf_row &= {x} == x{k} + m - 1;",  # not after an overflow of 32 bits
-                f"    else if ({x} < 0 || {y} < {SHORT_ROW}) {{ xf_row = 0; y{k} = 0; break; }}",
-                "    else {",
-                f"    const int is_next = {y} == y{k} && {x} - at == x{k} - b{k};",
-                f"    if (is_next && r{k} + at - b{k} < {y}) r{k} += at - b{k};",
-                f"    else if (is_next && r{k} + at - b{k} == {y}) {{ r{k} = 0; ++q{k}; }}",
-                f"    else {{ q{k} = {x} / {y}; r{k} = {x} % {y}; }}",
-                f"    x{k} = {x}; y{k} = {y}; b{k} = at;",
-                "    }",
+                f"    else if ({x} < 0 || {y} < {SHORT_ROW}) {{ xf_row = 0; break; }}",
+                f"    else {{ x{k} = {x}; y{k} = {y}; q{k} = {x} / {y}; r{k} = {x} % {y}; }}",
                 "  }",
             ]
         lines += [f"  if (xf_row && y{k} - r{k} < m) m = y{k} - r{k};" for k in range(len(self.rows))]
@@ -621,23 +562,12 @@ class _NativeWriter:
             if column and node.dtype.kind in "iu" and node.dtype.itemsize == 4:  # whose vectors are twice as long
                 return f"({c_type(node.dtype)})((unsigned int){column} + (unsigned int)j)"
             return expression(node, args, math, self.fast)
-        if node.op in _COMPARISONS:
-            return expression(node, self._count_from_piece(node, args), math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
         if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
         is_same = node.op in _DIVISIONS and self.steps[id(node)] == 0
         return expression(node, args, math, self.careful if is_same else self.fast)
-
-    def _count_from_piece(self, node: Node, args: list[str]) -> list[str]:
-        """The operands of a comparison; ``j``, of 32 bits, for a column beside one number."""
-        for own, other in (0, 1), (1, 0):
-            column = self._column(node.args[own])
-            if column and self.steps[id(node.args[other])] == 0:
-                near = f"xf_near({args[other]}, {column})"
-                return ["j", near] if own == 0 else [near, "j"]
-        return args
 
     def _column(self, node: Node) -> str:
         """The first column of a piece, where a node is the column of an element; else nothing."""
@@ -647,7 +577,7 @@ class _NativeWriter:
     def _declarations(self, size: int) -> str:
         lines = []
         for k, _ in enumerate(self.rows):
-            lines.append(f"long long x{k} = 0, y{k} = 0, q{k} = 0, r{k} = 0, b{k} = 0")
+            lines.append(f"long long x{k} = 0, y{k} = 0, q{k} = 0, r{k} = 0")
         for number in self.elements:
             dtype = self._dtype(number)
             const = "" if number in self.program.writes else "const "
@@ -1029,8 +959,7 @@ class _NativeWriter:
             dtype, uses = self._dtype(number), (self.program.reads, self.program.writes)
             operands.append([dtype.itemsize, dtype.alignment, *(int(number in each) for each in uses), number])
         fixed = HEAD + len(self.raw) + len(self.facts)
-        most = STORED_BLOCK if self.late else 1 << 62
-        head = [len(operands), fixed, len(self.sites), most, self._least_in_place()]
+        head = [len(operands), fixed, len(self.sites)]
         return [*head, *(each for operand in operands for each in operand)]
 
 
@@ -1220,7 +1149,6 @@ def section(name: str) -> str:
         .replace("@AXES", str(MOST_AXES))
         .replace("@OPERANDS", str(MOST_OPERANDS))
         .replace("@PIECE", str(_MOST_PIECE))
-        .replace("@SHORT_ROW", str(SHORT_ROW))
     )
 
 
