@@ -287,9 +287,10 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
 enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64 };
-typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
+typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *,
+                         const long long *); /* bytes between elements; 0 if they are contiguous */
 typedef struct { long long size, aligned, reads, writes, place; } operand;
-typedef struct { long long count, fixed, sites; operand operands[]; } form;
+typedef struct { long long count, fixed, sites, in_place; operand operands[]; } form;
 /* Of any alignment. */
 typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
@@ -403,13 +404,15 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
   char is_direct[MOST_OPERANDS];
   long long steps[MOST_OPERANDS], columns = b.columns;
   _Alignas(64) char room[ROOM];
-  int are_direct = 1;
+  int are_direct = 1, is_aligned = 1, is_far = 0;
   for (long long e = 0, offset = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     const long long *step = stride + e * rank;
     int is_own = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     for (long long a = 0; a < rank; ++a) is_own &= step[a] % own->aligned == 0;
+    is_aligned &= is_own;
     steps[e] = step[rank - 1];
+    is_far |= steps[e] != own->size && steps[e] != 0;
     is_own &= steps[e] == own->size;
     if (b.is_joined && b.rows > 1) for (long long a = rank - 2; a >= (b.spans ? 0 : rank - 2); --a) is_own &= step[a] == step[a + 1] * extent[a + 1];
     are_direct &= is_direct[e] = is_own;
@@ -417,7 +420,8 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
     buffers[e] = room + offset;
     if (!is_own) offset += (b.rows * b.columns * own->size + LINE - 1) / LINE * LINE;
   }
-  if (b.rows == 1 && are_direct) columns = n;
+  const int is_in_place = b.rows == 1 && is_aligned && is_far && end - begin >= f->in_place;
+  if (b.rows == 1 && (is_in_place || are_direct)) columns = n;
   for (long long r; begin < end; begin += r) {
     const long long row = begin / n, first = begin % n, left = b.height - row % b.height;
     const int is_whole = first == 0 && end - begin >= n;
@@ -432,21 +436,21 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
         const long long *step = stride + e * rank;
         char *base = p[own->place], *from;
         q[e] = buffers[e];
-        if (is_direct[e]) q[e] = find_row(base, row, rank, extent, step) + column * steps[e];
-        if (is_direct[e] || !own->reads) continue;
+        if (is_direct[e] || is_in_place) q[e] = find_row(base, row, rank, extent, step) + column * steps[e];
+        if (is_direct[e] || is_in_place || !own->reads) continue;
         const int is_one = b.rows == 1 && steps[e] == 0, is_shared = is_one || (is_whole && b.is_joined && b.rows > 1 && !b.spans && step[rank - 2] == 0);
         from = is_shared ? find_row(base, row, rank, extent, step) : 0;
         if (from && held[e] == from) continue;
         held[e] = own->writes ? 0 : from;
         copy_block(&b, buffers[e], base, row, is_one ? 0 : column, is_shared ? b.rows : r, is_one ? n < columns ? n : columns : c, extent, step, own->size, 0);
       }
-      if (b.is_joined) run(r * c, row * n + column, q, p, g, report, scratch);
+      if (b.is_joined) run(r * c, row * n + column, q, p, g, report, scratch, is_in_place ? steps : 0);
       else for (long long i = 0; i < r; ++i) {
-        run(c, (row + i) * n + column, q, p, g, report, scratch);
+        run(c, (row + i) * n + column, q, p, g, report, scratch, 0);
         for (int e = 0; e < f->count; ++e) q[e] += is_direct[e] ? stride[e * rank + rank - 2] : c * f->operands[e].size;
       }
       for (int e = 0; e < f->count; ++e)
-        if (f->operands[e].writes && !is_direct[e])
+        if (f->operands[e].writes && !is_direct[e] && !is_in_place)
           copy_block(&b, buffers[e], p[f->operands[e].place], row, column, r, c, extent, stride + e * rank, f->operands[e].size, 1);
       if (has_failed(f, report)) return 1;
     }
@@ -466,6 +470,6 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     q[e] = p[own->place] + begin * own->size;
   }
   if (!is_flat) return run_blocks(run, f, p, g, begin, end, report, scratch);
-  run(end - begin, begin, q, p, g, report, scratch);
+  run(end - begin, begin, q, p, g, report, scratch, 0);
   return has_failed(f, report);
 }

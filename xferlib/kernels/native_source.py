@@ -65,7 +65,7 @@ from xferlib.kernels.native_functions import expand
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
     "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre", "-fvisibility=hidden",
-    "--param=ranger-logical-depth=1",
+    "-funroll-loops", "--param=ranger-logical-depth=1",
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function; gcc neither threads jumps nor
 moves what is partially redundant, for both make branches of conditions, and then loops are not vectorised; and it
@@ -87,6 +87,10 @@ by itself.
 """
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
+
+
+_MOST_IN_PLACE, _NEAR, _NEVER = 16, 1 << 15, 1 << 62
+"""The most nodes of a program whose operands stay where they are, contiguous or not; and from how many elements on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +306,8 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
+"""Operations that take several times as long one by one as by vectors."""
 
 
 def _fast_name(name: str, dtype: DType) -> str:
@@ -344,6 +350,8 @@ class _NativeWriter:
         self.facts = facts(program)
         self.sites: list[FailureSite] = []
         self.names: dict[int, str] = {}
+        self.is_in_place = False
+        """Whether the loop that is written takes steps between elements."""
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
@@ -450,9 +458,9 @@ class _NativeWriter:
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
-            "long long *xf_report, char *scratch) {\n"
+            "long long *xf_report, char *scratch, const long long *steps) {\n"
             "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
-            f"{self._declarations(size)}{self._scratch()}"
+            f"{self._declarations(size)}{self._scratch()}{self._in_place()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
             f"{self._load_halves()}{careful}{self._store_results()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
@@ -474,9 +482,37 @@ class _NativeWriter:
         nodes = [each for each in self.program.nodes if each.op in _DIVISIONS and each.dtype.itemsize == 8]
         return all(self.steps[id(each)] is not None for each in nodes)
 
+    def _in_place(self) -> str:
+        """The loop for operands of any distance between elements, in a program whose time their memory takes."""
+        if self._least_in_place() == _NEVER:
+            return ""
+        self.is_in_place = True
+        loop = self._loop(self.careful).replace("j < m; ++j) {", "j < n; ++j) {\n    XF_ONE_BY_ONE;")
+        self.is_in_place = False
+        places = range(len(self.elements))  # by names: a store may change what is read through a pointer
+        names = "".join(f"  char *const q{k} = q[{k}]; const long long step{k} = steps[{k}];\n" for k in places)
+        return f"  if (steps) {{\n  const long long at = 0;\n{names}{loop}  return;\n  }}\n"
+
+    def _least_in_place(self) -> int:
+        """The fewest elements that are not copied to contiguous memory first.
+
+        The processor waits for memory less if it computes while it reads; but it computes one element at a time then,
+        which takes longer than the waiting where the elements are short, or the operations slow or choices.
+        """
+        dtypes = [self._dtype(number) for number in self.elements]
+        sizes = [(part_dtype(each) if is_complex(each) else each).itemsize for each in dtypes]
+        nodes = {node.op for node in self.program.nodes if node.op not in LEAVES}
+        is_plain = not (self.is_piecewise or self.is_ordered or self.sites or self.raw)
+        if not is_plain or len(self.program.nodes) > _MOST_IN_PLACE or min(sizes, default=0) < 8 or nodes & _SLOW:
+            return _NEVER
+        return _NEAR if nodes & {"min", "max"} else 1
+
     def _element(self, number: int) -> str:
         """An operand's element in a loop."""
-        return f"p{number}[at + j]"
+        if not self.is_in_place:
+            return f"p{number}[at + j]"
+        place, memory = self.elements.index(number), storage_type(self._dtype(number))
+        return f"(*({memory} *)(q{place} + j * step{place}))"
 
     # --- rows: pieces in which the quotients of the element's number are the same for all, and remainders grow by one
     def _find_steps(self) -> dict[int, int | None]:
@@ -959,7 +995,7 @@ class _NativeWriter:
             dtype, uses = self._dtype(number), (self.program.reads, self.program.writes)
             operands.append([dtype.itemsize, dtype.alignment, *(int(number in each) for each in uses), number])
         fixed = HEAD + len(self.raw) + len(self.facts)
-        head = [len(operands), fixed, len(self.sites)]
+        head = [len(operands), fixed, len(self.sites), self._least_in_place()]
         return [*head, *(each for operand in operands for each in operand)]
 
 
