@@ -1282,7 +1282,7 @@ def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system has no signals of threads")
 def test_a_long_call_in_c_hears_ctrl_c() -> None:
     kernel = elementwise(
-        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 40000) { i = i + 1; v = v * 3 + i; } y = v"
+        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 4000) { i = i + 1; v = v * 3 + i; } y = v"
     )
     out = np.zeros(1_000_000, np.int64)
 
