@@ -130,21 +130,18 @@ class NativeKernel:
         self.source = native_source.native_source(self.program)
         self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
         self.driver = _load_driver(target)
-        library = host_compiler.load_c(self.source.text, flags=_options_for(self.source, target), target=target)
+        library = host_compiler.load_c(self.source.text, flags=_options_for(self.source), target=target)
         return ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
 
 
-def _options_for(source: native_source.NativeSource, target: host_compiler.Target) -> tuple[str, ...]:
+def _options_for(source: native_source.NativeSource) -> tuple[str, ...]:
     """The compiler's options for a program.
 
     What it does for speed takes it the square of a function's length: minutes for a loop of fifty turns that is written
-    out, each of them within the conditions of all before. Each access of 64 bytes at any address touches two lines of
-    the cache, and of 32 bytes every other one, which saves up to a fifth.
+    out, each of them within the conditions of all before.
     """
     is_long = source.text.partition(native_source.ENTRY)[2].count("\n") > _MOST_LINES
-    options = tuple("-O1" if is_long and each == "-O3" else each for each in native_source.OPTIONS)
-    is_narrow = source.reads_neighbours and "#define __AVX512F__ " in target.macros
-    return (*options, "-mprefer-vector-width=256") if is_narrow else options
+    return tuple("-O1" if is_long and each == "-O3" else each for each in native_source.OPTIONS)
 
 
 @functools.cache
@@ -398,9 +395,7 @@ class _Runner:
         most = 1 if self._source.is_ordered else threads.most_threads()
         helpers = threads.helper_count(size * self.ns, -(-size // STORED_BLOCK), most)
         chunk = min(self.most, max(STORED_BLOCK, size // (4 * (helpers + 1)))) if helpers else self.most
-        if self._scratch_nbytes or chunk > STORED_BLOCK:
-            chunk = max(1, chunk // STORED_BLOCK) * STORED_BLOCK  # blocks do not depend on the number of threads
-        return chunk, helpers
+        return (STORED_BLOCK if self._scratch_nbytes else chunk), helpers  # which no number of threads changes
 
     def fail(self, report: tuple[int, ...], geometry: bytes) -> None:
         """Raise the error that the NumPy engine would find first."""

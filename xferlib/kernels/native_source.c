@@ -65,11 +65,6 @@ static inline double xf_apart_d(long long none, double x) { return __longlong_as
 #define xf_unfused(none, x) xf_apart(none, x)
 #endif
 #define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
-/* A column as seen from one of 0 or more: any that lie far from it are alike. */
-static inline int xf_near(long long column, long long from) {
-  const long long distance = (column < -1 ? -1 : column) - from;
-  return distance < -1 ? -1 : distance > @PIECE ? @PIECE : (int)distance;
-}
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {
   if (!site[0]++) site[1] = site[2] = number;
@@ -291,12 +286,11 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = @SHORT_ROW, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
-       LONG_HEAD = 4096 };
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *,
                          const long long *); /* bytes between elements; 0 if they are contiguous */
 typedef struct { long long size, aligned, reads, writes, place; } operand;
-typedef struct { long long count, fixed, sites, most, in_place; operand operands[]; } form;
+typedef struct { long long count, fixed, sites, in_place; operand operands[]; } form;
 /* Of any alignment. */
 typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
@@ -322,22 +316,6 @@ static void move(char *to, long long to_step, const char *from, long long from_s
   default: MOVE(word16);
   }
 }
-/* Between a buffer and n elements that may reach over several rows. */
-static void move_rows(char *buffer, char *base, const long long *start, long long rank, const long long *extent,
-                      const long long *stride, long long n, long long size, int is_store) {
-  long long at[MOST_AXES];
-  for (long long a = 0; a < rank; ++a) at[a] = start[a];
-  while (n > 0) {
-    long long left = extent[rank - 1] - at[rank - 1], m = left < n ? left : n, step = stride[rank - 1];
-    char *row = base;
-    for (long long a = 0; a < rank; ++a) row += at[a] * stride[a];
-    if (is_store) move(row, step, buffer, size, m, size); else move(buffer, size, row, step, m, size);
-    buffer += m * size;
-    n -= m;
-    at[rank - 1] += m;
-    for (long long a = rank - 1; a > 0 && at[a] == extent[a]; --a) { at[a] = 0; ++at[a - 1]; }
-  }
-}
 static int has_failed(const form *f, const long long *report) {
   for (long long s = 0; s < f->sites; ++s) if (report[3 * s]) return 1;
   return 0;
@@ -348,64 +326,6 @@ static int lies_across(const form *f, const long long *g) {
   for (long long e = 0; rank > 1 && !g[3] && g[f->fixed + rank - 1] >= LONG_ROW && e < f->count; ++e) {
     const long long outer = stride[e * rank + rank - 2], inner = stride[e * rank + rank - 1], size = f->operands[e].size;
     if ((outer < 0 ? -outer : outer) == size && (inner < 0 ? -inner : inner) > 2 * size) return 1;
-  }
-  return 0;
-}
-/* Whole rows from `begin` to `end`, in tiles whose lines stay in the cache from one row to the next: operands that are not
-   contiguous along a row are copied into buffers, a tile at a time. */
-static int run_tiles(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
-                     long long *report, char *scratch) {
-  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, inner = extent[rank - 1];
-  char *base[MOST_OPERANDS], *q[MOST_OPERANDS], *buffers[MOST_OPERANDS];
-  char is_direct[MOST_OPERANDS];
-  _Alignas(64) char room[ROOM];
-  long long nbytes = 1, rows = 16, columns, count = 0;
-  for (int e = 0; e < f->count; ++e) {
-    const operand *own = &f->operands[e];
-    is_direct[e] = stride[e * rank + rank - 1] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank - 1; ++a) is_direct[e] &= stride[e * rank + a] % own->aligned == 0;
-    if (is_direct[e]) continue;
-    nbytes += own->size;
-    ++count;
-    if (rows * own->size < LINE) rows = LINE / own->size;
-  }
-  while (rows > 1 && (ROOM - LINE * count) / nbytes / rows < TILE) rows /= 2;
-  columns = (ROOM - LINE * count) / nbytes / rows;
-  if (columns > WIDE_TILE) columns = WIDE_TILE;
-  for (long long e = 0, offset = 0; e < f->count; ++e) {
-    buffers[e] = room + offset;
-    if (!is_direct[e]) offset += (rows * columns * f->operands[e].size + LINE - 1) / LINE * LINE;
-  }
-  for (long long row = begin / inner, r; row < end / inner; row += r) {
-    const long long height = extent[rank - 2], left = height - row % height;
-    r = end / inner - row < left ? end / inner - row : left;
-    r = r < rows ? r : rows;
-    for (int e = 0; e < f->count; ++e) {
-      long long rest = row;
-      base[e] = p[f->operands[e].place];
-      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) base[e] += (a ? rest % extent[a] : rest) * stride[e * rank + a];
-    }
-    for (long long column = 0, c; column < inner; column += c) {
-      c = inner - column < columns ? inner - column : columns;
-      for (int e = 0; e < f->count; ++e) {
-        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
-        for (long long i = 0; !is_direct[e] && f->operands[e].reads && i < r; ++i)
-          move(buffers[e] + i * c * size, size, base[e] + i * own[0] + column * own[1], own[1], c, size);
-      }
-      for (long long i = 0; i < r; ++i) {
-        for (int e = 0; e < f->count; ++e) {
-          const long long size = f->operands[e].size;
-          q[e] = is_direct[e] ? base[e] + i * stride[e * rank + rank - 2] + column * size : buffers[e] + i * c * size;
-        }
-        run(c, 0, q, p, g, report, scratch, 0);
-      }
-      for (int e = 0; e < f->count; ++e) {
-        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
-        for (long long i = 0; !is_direct[e] && f->operands[e].writes && i < r; ++i)
-          move(base[e] + i * own[0] + column * own[1], own[1], buffers[e] + i * c * size, size, c, size);
-      }
-      if (has_failed(f, report)) return 1;
-    }
   }
   return 0;
 }
@@ -429,145 +349,112 @@ static void copy_rows(char *to, long long to_row, const char *from, long long fr
     else for (long long i = 0; i < n; ++i) to[i] = from[i];
   }
 }
-/* Fill each row with one element. */
-#define FILL_ROWS(word) do { \
-    const word one = *(const word *)from; \
-    for (long long i = 0; i < n; ++i) ((word *)to)[i] = one; \
-  } while (0)
-static void fill_rows(char *to, const char *from, long long from_row, long long rows, long long n, long long size) {
-  for (; rows > 0; --rows, to += n * size, from += from_row)
-    switch (size) {
-    case 1: FILL_ROWS(word1); break;
-    case 2: FILL_ROWS(word2); break;
-    case 4: FILL_ROWS(word4); break;
-    case 8: FILL_ROWS(word8); break;
-    default: FILL_ROWS(word16);
-    }
-}
 /* Copy n elements of each row, along the longer side. */
 static void move_both(char *to, long long to_row, long long to_step, const char *from, long long from_row, long long from_step,
                       long long rows, long long n, long long size) {
   if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
-  else if (from_step == 0 && n >= SHORT_ROW) fill_rows(to, from, from_row, rows, n, size);
   else if (rows > n && n < 16) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
   else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
 }
-/* Elements for which there are buffers, and which a cache holds. */
-static long long block_of(const form *f) {
-  long long nbytes = 1, most;
+/* A call as blocks of `rows` x `columns` elements: what the function cannot read where it lies is copied into a buffer. */
+typedef struct {
+  long long rank, n, height; /* of a row the elements, and how many rows follow each other at one distance */
+  long long rows, columns;
+  int is_joined; /* the rows of a block are one call of the function */
+  int spans; /* such rows are few: a block reaches over several times as many */
+} blocks;
+static blocks choose_blocks(const form *f, const long long *g) {
+  const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1], height = rank > 1 ? extent[rank - 2] : 1;
+  long long nbytes = 1, buffered = 1, room = ROOM - LINE * f->count, count, rows = TILE;
   for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  most = (ROOM - LINE * f->count) / nbytes;
-  return most < BLOCK ? most : ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK;
+  count = room / nbytes;
+  if (count > BLOCK) count = BLOCK;
+  if (!lies_across(f, g))
+    return rank > 1 && count / n > 1 ? (blocks){rank, n, height, count / n, n, 1, height * n < FEW} : (blocks){rank, n, height, 1, count, 1, 0};
+  for (int e = 0; e < f->count; ++e) {
+    const long long size = f->operands[e].size;
+    if (extent[rank + e * rank + rank - 1] == size) continue;
+    buffered += size;
+    if (rows * size < LINE) rows = LINE / size;
+  }
+  while (rows > 1 && room / buffered / rows < TILE) rows /= 2;
+  count = room / buffered / rows;
+  return (blocks){rank, n, height, rows, count < WIDE_TILE ? count : WIDE_TILE, 0, 0};
 }
-/* How many rows make a block: 1 where they are long, or too few. */
-static long long rows_of_block(const form *f, const long long *g) {
-  const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1];
-  if (rank < 2 || extent[rank - 2] * n < FEW || f->most < 1ll << 62) return 1;
-  return block_of(f) / n;
+static char *find_row(char *base, long long row, long long rank, const long long *extent, const long long *step) {
+  for (long long a = rank - 2; a > 0; row /= extent[a], --a) base += row % extent[a] * step[a];
+  return rank > 1 ? base + row * step[0] : base;
 }
-/* Whole rows from `begin` to `end`, several at a time: an operand whose rows do not follow each other is copied into a buffer. */
-static int run_rows(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
-                    long long *report, char *scratch) {
-  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, n = extent[rank - 1], height = extent[rank - 2];
-  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the row that fills a buffer */
+/* Between an operand and its buffer: r rows of c elements each. */
+static void copy_block(const blocks *b, char *buffer, char *base, long long row, long long column, long long r, long long c,
+                       const long long *extent, const long long *step, long long size, int is_store) {
+  const long long inner = step[b->rank - 1], outer = b->rank > 1 ? step[b->rank - 2] : 0;
+  for (long long i = 0, k; i < r; i += k, buffer += k * c * size) {
+    char *rows = find_row(base, row + i, b->rank, extent, step) + column * inner;
+    k = b->spans && b->height - (row + i) % b->height < r - i ? b->height - (row + i) % b->height : r - i;
+    if (is_store) move_both(rows, outer, inner, buffer, c * size, size, k, c, size);
+    else move_both(buffer, c * size, size, rows, outer, inner, k, c, size);
+  }
+}
+static int run_blocks(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                      long long *report, char *scratch) {
+  const blocks b = choose_blocks(f, g);
+  const long long rank = b.rank, n = b.n, *extent = g + f->fixed, *stride = extent + rank;
+  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* what fills a buffer from block to block */
   char is_direct[MOST_OPERANDS];
+  long long steps[MOST_OPERANDS], columns = b.columns;
   _Alignas(64) char room[ROOM];
-  const long long rows = rows_of_block(f, g);
+  int are_direct = 1, is_aligned = 1, is_far = 0;
   for (long long e = 0, offset = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     const long long *step = stride + e * rank;
-    is_direct[e] = step[rank - 1] == own->size && step[rank - 2] == n * own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank; ++a) is_direct[e] &= step[a] % own->aligned == 0;
-    held[e] = 0;
-    buffers[e] = room + offset;
-    if (!is_direct[e]) offset += (rows * n * own->size + LINE - 1) / LINE * LINE;
-  }
-  for (long long row = begin / n, r; row < end / n; row += r) {
-    r = end / n - row < height - row % height ? end / n - row : height - row % height;
-    r = r < rows ? r : rows;
-    for (int e = 0; e < f->count; ++e) {
-      const operand *own = &f->operands[e];
-      const long long *step = stride + e * rank;
-      char *from = p[own->place];
-      long long rest = row;
-      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) from += (a ? rest % extent[a] : rest) * step[a];
-      q[e] = is_direct[e] ? from : buffers[e];
-      if (is_direct[e] || !own->reads || held[e] == from) continue;
-      move_both(buffers[e], n * own->size, own->size, from, step[rank - 2], step[rank - 1], step[rank - 2] ? r : rows, n, own->size);
-      held[e] = step[rank - 2] || own->writes ? 0 : from;
-    }
-    run(r * n, row * n, q, p, g, report, scratch, 0);
-    for (int e = 0; e < f->count; ++e) {
-      const operand *own = &f->operands[e];
-      const long long *step = stride + e * rank;
-      char *to = p[own->place];
-      long long rest = row;
-      if (is_direct[e] || !own->writes) continue;
-      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) to += (a ? rest % extent[a] : rest) * step[a];
-      move_both(to, step[rank - 2], step[rank - 1], buffers[e], n * own->size, own->size, r, n, own->size);
-    }
-    if (has_failed(f, report)) return 1;
-  }
-  return 0;
-}
-static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
-                       long long *report, char *scratch) {
-  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
-  const long long block = block_of(f), width = extent[rank - 1];
-  long long at[MOST_AXES], rest = begin, offset = 0;
-  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
-  char is_unit[MOST_OPERANDS];
-  _Alignas(64) char room[ROOM];
-  int are_unit = 1, is_aligned = 1, is_far = 0;
-  long long steps[MOST_OPERANDS];
-  for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
-  for (int e = 0; e < f->count; ++e) {
-    const operand *own = &f->operands[e];
-    is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank; ++a) is_unit[e] &= stride[e * rank + a] % own->aligned == 0;
-    is_aligned &= is_unit[e];
-    steps[e] = stride[e * rank + rank - 1];
+    int is_own = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    for (long long a = 0; a < rank; ++a) is_own &= step[a] % own->aligned == 0;
+    is_aligned &= is_own;
+    steps[e] = step[rank - 1];
     is_far |= steps[e] != own->size && steps[e] != 0;
-    are_unit &= is_unit[e] &= steps[e] == own->size;
+    is_own &= steps[e] == own->size;
+    if (b.is_joined && b.rows > 1) for (long long a = rank - 2; a >= (b.spans ? 0 : rank - 2); --a) is_own &= step[a] == step[a + 1] * extent[a + 1];
+    are_direct &= is_direct[e] = is_own;
     held[e] = 0;
     buffers[e] = room + offset;
-    offset += (block * own->size + 63) / 64 * 64;
+    if (!is_own) offset += (b.rows * b.columns * own->size + LINE - 1) / LINE * LINE;
   }
-  while (begin < end) {
-    const long long left = width - at[rank - 1];
-    const int is_row = left >= SHORT_ROW || left >= end - begin;
-    const int is_in_place = is_row && is_aligned && is_far && end - begin >= f->in_place;
-    long long n = is_row ? left : block;
-    if (!are_unit && !is_in_place && n > block) n = block;
-    if (n > end - begin) n = end - begin;
-    if (n > f->most) n = f->most;
-    for (int e = 0; e < f->count; ++e) {
-      const operand *own = &f->operands[e];
-      const long long *steps = stride + e * rank;
-      char *element = p[own->place];
-      for (long long a = 0; a < rank; ++a) element += at[a] * steps[a];
-      if (is_in_place || (is_row && is_unit[e])) { q[e] = element; continue; }
-      q[e] = buffers[e];
-      if (!own->reads) continue;
-      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block, and for rows that share it */
-        if (held[e] != element) move(buffers[e], own->size, element, 0, width < block ? width : block, own->size);
-        held[e] = element;
-        continue;
+  const int is_in_place = b.rows == 1 && is_aligned && is_far && end - begin >= f->in_place;
+  if (b.rows == 1 && (is_in_place || are_direct)) columns = n;
+  for (long long r; begin < end; begin += r) {
+    const long long row = begin / n, first = begin % n, left = b.height - row % b.height;
+    const int is_whole = first == 0 && end - begin >= n;
+    r = is_whole ? (end - begin) / n : 1;
+    if (r > left && !b.spans) r = left;
+    if (r > b.rows) r = b.rows;
+    const long long stop = is_whole ? n : first + end - begin < n ? first + end - begin : n;
+    for (long long column = first, c; column < stop; column += c) {
+      c = stop - column < columns ? stop - column : columns;
+      for (int e = 0; e < f->count; ++e) {
+        const operand *own = &f->operands[e];
+        const long long *step = stride + e * rank;
+        char *base = p[own->place], *from;
+        q[e] = buffers[e];
+        if (is_direct[e] || is_in_place) q[e] = find_row(base, row, rank, extent, step) + column * steps[e];
+        if (is_direct[e] || is_in_place || !own->reads) continue;
+        const int is_one = b.rows == 1 && steps[e] == 0, is_shared = is_one || (is_whole && b.is_joined && b.rows > 1 && !b.spans && step[rank - 2] == 0);
+        from = is_shared ? find_row(base, row, rank, extent, step) : 0;
+        if (from && held[e] == from) continue;
+        held[e] = own->writes ? 0 : from;
+        copy_block(&b, buffers[e], base, row, is_one ? 0 : column, is_shared ? b.rows : r, is_one ? n < columns ? n : columns : c, extent, step, own->size, 0);
       }
-      held[e] = 0;
-      move_rows(buffers[e], p[own->place], at, rank, extent, steps, n, own->size, 0);
+      if (b.is_joined) run(r * c, row * n + column, q, p, g, report, scratch, is_in_place ? steps : 0);
+      else for (long long i = 0; i < r; ++i) {
+        run(c, (row + i) * n + column, q, p, g, report, scratch, 0);
+        for (int e = 0; e < f->count; ++e) q[e] += is_direct[e] ? stride[e * rank + rank - 2] : c * f->operands[e].size;
+      }
+      for (int e = 0; e < f->count; ++e)
+        if (f->operands[e].writes && !is_direct[e] && !is_in_place)
+          copy_block(&b, buffers[e], p[f->operands[e].place], row, column, r, c, extent, stride + e * rank, f->operands[e].size, 1);
+      if (has_failed(f, report)) return 1;
     }
-    run(n, begin, q, p, g, report, scratch, is_in_place ? steps : 0);
-    for (int e = 0; e < f->count; ++e)
-      if (f->operands[e].writes && q[e] == buffers[e])
-        move_rows(buffers[e], p[f->operands[e].place], at, rank, extent, stride + e * rank, n, f->operands[e].size, 1);
-    if (has_failed(f, report)) return 1;
-    begin += n;
-    at[rank - 1] += n;
-    for (long long a = rank - 1; a > 0 && at[a] >= extent[a]; --a) {
-      at[a - 1] += at[a] / extent[a];
-      at[a] %= extent[a];
-    }
+    r = stop - first + (r - 1) * n;
   }
   return 0;
 }
@@ -582,28 +469,7 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     q[e] = p[own->place] + begin * own->size;
   }
-  const int is_across = !is_flat && lies_across(f, g), is_short = !is_flat && !is_across && rows_of_block(f, g) > 1;
-  if (is_short || is_across) {
-    const long long inner = g[f->fixed + g[0] - 1], first = (begin + inner - 1) / inner * inner, last = end / inner * inner;
-    if (first < last)
-      return (begin < first && run_strided(run, f, p, g, begin, first, report, scratch)) ||
-             (is_short ? run_rows : run_tiles)(run, f, p, g, first, last, report, scratch) ||
-             (last < end && run_strided(run, f, p, g, last, end, report, scratch));
-  }
-  if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
-  /* The first elements by themselves, so that a vector of what is written lies in one cache line, and with it, mostly, of the rest. */
-  long long head = 0;
-  if (f->count && f->most == 1ll << 62 && end - begin >= LONG_HEAD) {
-    const long long nbytes = -(long long)q[f->count - 1] & (LINE - 1), size = f->operands[f->count - 1].size;
-    head = nbytes % size ? 0 : nbytes / size;
-  }
-  while (begin < end) {
-    const long long n = head ? head : end - begin < f->most ? end - begin : f->most;
-    head = 0;
-    run(n, begin, q, p, g, report, scratch, 0);
-    if (has_failed(f, report)) return 1;
-    for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
-    begin += n;
-  }
-  return 0;
+  if (!is_flat) return run_blocks(run, f, p, g, begin, end, report, scratch);
+  run(end - begin, begin, q, p, g, report, scratch, 0);
+  return has_failed(f, report);
 }

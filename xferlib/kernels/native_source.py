@@ -79,9 +79,7 @@ MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
 SHORT_ROW = 8
-"""The shortest row that is a piece of its own. Rows of 8 to 31 elements beside one value for each take 0.45 to 0.85 of
-the time that buffers of several rows take, others up to 1.06; rows of four float64 1.17 (one core with AVX-512).
-"""
+"""The shortest row that is a piece of its own in a program that computes rows and columns from its index."""
 LANES, FEW_LANES = 64, 4
 """Elements whose loops run in step: four of the widest vectors of 32 bits, as their additions take four steps of the
 processor; fewer take up to twice as long, and of more that end apart too many wait. Of few that are left each runs on
@@ -89,7 +87,9 @@ by itself.
 """
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
-_MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
+
+
+_MOST_IN_PLACE, _NEAR, _NEVER = 16, 1 << 15, 1 << 62
 """The most nodes of a program whose operands stay where they are, contiguous or not; and from how many elements on."""
 
 
@@ -138,8 +138,6 @@ class NativeSource:
     """The memory that a call needs for each element of a block of `STORED_BLOCK`."""
     is_ordered: bool
     """Whether the elements must be computed one after the other."""
-    reads_neighbours: bool
-    """Whether what it reads by index lies side by side, at any address, for elements that do."""
 
     @property
     def text(self) -> str:
@@ -308,7 +306,6 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
 """Operations that take several times as long one by one as by vectors."""
 
@@ -386,9 +383,7 @@ class _NativeWriter:
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
         fast_call = _fast_call if self.careful.calls == _CALLS else _call_apart(_fast_call)
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
-        self.in_row = replace(
-            self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | _COMPARISONS | {"cast"}
-        )
+        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.unseen = find_unseen_reads(program.nodes, program.stores, program.effects)
         self.shared_masks = self._find_shared_masks()
 
@@ -403,12 +398,7 @@ class _NativeWriter:
             sites=tuple(self.sites),
             scratch_nbytes=nbytes,
             is_ordered=any(node.op == "update" for each in bodies(self.program) for node in each.nodes),
-            reads_neighbours=self._reads_neighbours(),
         )
-
-    def _reads_neighbours(self) -> bool:
-        gathers = [node for node in self.program.nodes if node.op == "gather"]
-        return bool(self.steps and gathers) and all(self.steps[id(node.args[0])] in (1, -1) for node in gathers)
 
     def _list_late_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""
@@ -509,17 +499,13 @@ class _NativeWriter:
         The processor waits for memory less if it computes while it reads; but it computes one element at a time then,
         which takes longer than the waiting where the elements are short, or the operations slow or choices.
         """
-        sizes = [part_dtype(self._dtype(number)).itemsize for number in self.elements]
-        nodes = {node.op: node for node in self.program.nodes if node.op not in LEAVES}
+        dtypes = [self._dtype(number) for number in self.elements]
+        sizes = [(part_dtype(each) if is_complex(each) else each).itemsize for each in dtypes]
+        nodes = {node.op for node in self.program.nodes if node.op not in LEAVES}
         is_plain = not (self.is_piecewise or self.is_ordered or self.sites or self.raw)
-        if (
-            not is_plain
-            or len(self.program.nodes) > _MOST_IN_PLACE
-            or min(sizes, default=0) < 4
-            or nodes.keys() & _SLOW
-        ):
+        if not is_plain or len(self.program.nodes) > _MOST_IN_PLACE or min(sizes, default=0) < 8 or nodes & _SLOW:
             return _NEVER
-        return _FAR if min(sizes) < 8 else _NEAR if nodes.keys() & {"min", "max"} else 1
+        return _NEAR if nodes & {"min", "max"} else 1
 
     def _element(self, number: int) -> str:
         """An operand's element in a loop."""
@@ -588,10 +574,7 @@ class _NativeWriter:
         )
 
     def _begin_rows(self) -> str:
-        """Find quotient and remainder of a piece's first element, and end the piece where a row does.
-
-        They go on from those of the piece before it, if the dividend does.
-        """
+        """Find quotient and remainder of a piece's first element, and end the piece where a row does."""
         lines = ["  int xf_row = 1;"] * bool(self.rows)
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.in_row)
         for k, pair in enumerate(self.rows.values()):
@@ -601,14 +584,8 @@ class _NativeWriter:
             x, y = (names[id(each)] for each in pair)
             lines += [
                 f"    if (turn) xf_row &= {x} == x{k} + m - 1;",  # not after an overflow of 32 bits
-                f"    else if ({x} < 0 || {y} < {SHORT_ROW}) {{ xf_row = 0; y{k} = 0; break; }}",
-                "    else {",
-                f"    const int is_next = {y} == y{k} && {x} - at == x{k} - b{k};",
-                f"    if (is_next && r{k} + at - b{k} < {y}) r{k} += at - b{k};",
-                f"    else if (is_next && r{k} + at - b{k} == {y}) {{ r{k} = 0; ++q{k}; }}",
-                f"    else {{ q{k} = {x} / {y}; r{k} = {x} % {y}; }}",
-                f"    x{k} = {x}; y{k} = {y}; b{k} = at;",
-                "    }",
+                f"    else if ({x} < 0 || {y} < {SHORT_ROW}) {{ xf_row = 0; break; }}",
+                f"    else {{ x{k} = {x}; y{k} = {y}; q{k} = {x} / {y}; r{k} = {x} % {y}; }}",
                 "  }",
             ]
         lines += [f"  if (xf_row && y{k} - r{k} < m) m = y{k} - r{k};" for k in range(len(self.rows))]
@@ -621,23 +598,12 @@ class _NativeWriter:
             if column and node.dtype.kind in "iu" and node.dtype.itemsize == 4:  # whose vectors are twice as long
                 return f"({c_type(node.dtype)})((unsigned int){column} + (unsigned int)j)"
             return expression(node, args, math, self.fast)
-        if node.op in _COMPARISONS:
-            return expression(node, self._count_from_piece(node, args), math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
         if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
         is_same = node.op in _DIVISIONS and self.steps[id(node)] == 0
         return expression(node, args, math, self.careful if is_same else self.fast)
-
-    def _count_from_piece(self, node: Node, args: list[str]) -> list[str]:
-        """The operands of a comparison; ``j``, of 32 bits, for a column beside one number."""
-        for own, other in (0, 1), (1, 0):
-            column = self._column(node.args[own])
-            if column and self.steps[id(node.args[other])] == 0:
-                near = f"xf_near({args[other]}, {column})"
-                return ["j", near] if own == 0 else [near, "j"]
-        return args
 
     def _column(self, node: Node) -> str:
         """The first column of a piece, where a node is the column of an element; else nothing."""
@@ -647,7 +613,7 @@ class _NativeWriter:
     def _declarations(self, size: int) -> str:
         lines = []
         for k, _ in enumerate(self.rows):
-            lines.append(f"long long x{k} = 0, y{k} = 0, q{k} = 0, r{k} = 0, b{k} = 0")
+            lines.append(f"long long x{k} = 0, y{k} = 0, q{k} = 0, r{k} = 0")
         for number in self.elements:
             dtype = self._dtype(number)
             const = "" if number in self.program.writes else "const "
@@ -1029,8 +995,7 @@ class _NativeWriter:
             dtype, uses = self._dtype(number), (self.program.reads, self.program.writes)
             operands.append([dtype.itemsize, dtype.alignment, *(int(number in each) for each in uses), number])
         fixed = HEAD + len(self.raw) + len(self.facts)
-        most = STORED_BLOCK if self.late else 1 << 62
-        head = [len(operands), fixed, len(self.sites), most, self._least_in_place()]
+        head = [len(operands), fixed, len(self.sites), self._least_in_place()]
         return [*head, *(each for operand in operands for each in operand)]
 
 
@@ -1220,7 +1185,6 @@ def section(name: str) -> str:
         .replace("@AXES", str(MOST_AXES))
         .replace("@OPERANDS", str(MOST_OPERANDS))
         .replace("@PIECE", str(_MOST_PIECE))
-        .replace("@SHORT_ROW", str(SHORT_ROW))
     )
 
 

@@ -2,9 +2,8 @@
 
 Evaluating the nodes one by one, each into a new array, is the obvious way; allocating and clearing the arrays then
 takes longer than the arithmetic. So a recipe assigns memory once, as a compiler assigns registers. A value gets a
-buffer, which the next value of its width takes over when the last use has passed; a plain ufunc writes over an operand
-that dies; the last operation writes into the output itself. Values that are the same for all elements are computed
-once a call.
+buffer, which a later value of its width takes over when the last use has passed; the last operation writes into the
+output itself. Values that are the same for all elements are computed once a call.
 
 Each of these must give way to aliasing. Where an output is an input, an early write would change operands that a later
 step still reads: then only an operation that reads each element before it writes it may use the output directly, and
@@ -250,13 +249,11 @@ class Recipe:
     """
 
     def __init__(
-        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool,
-        shape: tuple[int, ...] = (),
-    ) -> None:  # fmt: skip
+        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, shape: tuple[int, ...] = ()
+    ) -> None:
         self.program = program = expand(program)
         self._size, self._shape = size, shape
         self._is_aliased = is_aliased
-        self._keeps_strides = keeps_strides
         self.nothing: A = np.empty(0)
         self.first_slot = len(program.params)
         self._preset: list[A | None] = [None] * (len(program.params) + 1)
@@ -329,7 +326,7 @@ class Recipe:
         uses = self._last_uses()
         direct = self._direct_outputs()
         for position, node in enumerate(self.program.nodes):
-            self._emit(node, position, uses, direct)
+            self._emit(node, direct)
             for each in node.args:
                 if uses[id(each)] == position:
                     self._release(each)
@@ -393,7 +390,7 @@ class Recipe:
             if is_uniform:
                 self._uniform_ids.add(id(node))
 
-    def _emit(self, node: Node, position: int, uses: dict[int, int], direct: dict[int, Store]) -> None:
+    def _emit(self, node: Node, direct: dict[int, Store]) -> None:
         if self._emit_leaf(node):
             return
         if self._is_uniform(node):
@@ -401,16 +398,9 @@ class Recipe:
             self._slots[id(node)] = slot
             self.uniform.append(self._step(operation(node, self.program.math)[0], node, slot))
             return
-        function, may_overwrite = self._function(node)
         store = direct.get(id(node))
-        if store is not None:
-            slot = store.param
-        else:
-            if may_overwrite:
-                self._release_dying(node, position, uses)
-            slot = self._allocate(node)
-        self._slots[id(node)] = slot
-        self.steps.append(self._step(function, node, slot))
+        self._slots[id(node)] = slot = self._allocate(node) if store is None else store.param
+        self.steps.append(self._step(self._function(node)[0], node, slot))
 
     def _emit_leaf(self, node: Node) -> bool:
         if node.op == "const":
@@ -422,7 +412,7 @@ class Recipe:
         elif node.op == "length":
             self._slots[id(node)] = self._lengths[node.attr] = self._new_slot(np.array(0, INT64))
         elif node.op == "load":
-            self._load(node)
+            self._slots[id(node)] = node.attr
         elif node.op == "index":
             self._slots[id(node)] = slot = self._allocate(node)
             self.steps.append((_index, self.first_slot, -1, -1, slot))
@@ -446,7 +436,7 @@ class Recipe:
             results.append(slot)
         operands = [self._slots[id(each)] for each in node.args[: 1 + node.attr.carried + node.attr.captured]]
         program = node.attr.program
-        turn = Recipe(program, [self.nothing] * len(program.params), 1, is_aliased=False, keeps_strides=True)
+        turn = Recipe(program, [self.nothing] * len(program.params), 1, is_aliased=False)
         self.steps.append((loop_step(node.attr, turn.run, operands, node.attr.arrays, results), -1, -1, -1, -1))
 
     def _update(self, node: Node) -> None:
@@ -455,20 +445,6 @@ class Recipe:
         is_checked = not is_distinct(node.args[0], list(self.program.params))
         name = self.program.params[node.attr.param].name
         self.steps.append((update_step(name, node.attr, slots, out, is_checked=is_checked), -1, -1, -1, -1))
-
-    def _load(self, node: Node) -> None:
-        slot = node.attr
-        operand = self._operands[node.attr]
-        self._slots[id(node)] = slot
-        if not self._is_uniform(node) and self._needs_copy(node, operand):
-            self._slots[id(node)] = copy = self._allocate(node)
-            self.steps.append((_copy, slot, -1, -1, copy))
-
-    def _needs_copy(self, node: Node, operand: A) -> bool:
-        """Whether an operand is strided or broadcast and used several times: one copy a block then pays."""
-        if self._keeps_strides or (operand.flags.c_contiguous and operand.size == self._size):
-            return False
-        return sum(each is node for user in self.program.nodes for each in user.args) > 1
 
     def _function(self, node: Node) -> tuple[Callable[..., Any], bool]:
         if node.op == "gather":
@@ -523,12 +499,6 @@ class Recipe:
         if number is not None:
             self._free.setdefault(self._widths[number], []).append(number)
 
-    def _release_dying(self, node: Node, position: int, uses: dict[int, int]) -> None:
-        """Release the operands that no later node needs; a plain ufunc may overwrite them."""
-        for each in node.args:
-            if uses[id(each)] == position and each.dtype.itemsize == node.dtype.itemsize:
-                self._release(each)
-
 
 def execute(steps: Sequence[Step], env: Sequence[A]) -> None:
     """Run steps over the slots of ``env``."""
@@ -563,7 +533,7 @@ class BlockFunction:
     def __init__(self, program: Program, size: int, *, is_aliased: bool = False) -> None:
         whole = np.broadcast_to(np.empty((), np.uint8), (max(size, 1),))
         operands = [np.empty(()) if param.is_scalar else whole for param in program.params]
-        self.recipe = Recipe(program, operands, whole.size, is_aliased=is_aliased, keeps_strides=True)
+        self.recipe = Recipe(program, operands, whole.size, is_aliased=is_aliased)
         self._last = max(number for number, param in enumerate(program.params) if not param.is_scalar)
         steps = self.recipe.all_steps
         is_plain = len(steps) == 1 and max(steps[0][1:]) < len(program.params)
@@ -641,9 +611,7 @@ class NumpyPlan:
         self._size = math.prod(shape)
         self._is_small = self._size <= SMALL
         self._elements, self._raw = program.elements, program.raw
-        self._recipe = Recipe(
-            program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small, shape=shape
-        )
+        self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, shape=shape)
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._layout = None if self._is_small else layout_of_call(program, shape, operands)
