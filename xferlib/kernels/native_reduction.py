@@ -502,7 +502,7 @@ class _Streams:
                 parts.append(self._map_vectors(lanes))
             if self.sides:
                 parts.append(self._turn_nodes(lanes))
-            if self.is_one and lanes > 2:
+            if self.is_one and lanes > 4:  # of float64 exchanges cost more than they save
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
         parts.append("#ifndef XF_NODE\n#define XF_NODE 0\n#endif\n#ifndef XF_MAPPED\n#define XF_MAPPED 0\n#endif\n")
@@ -1918,7 +1918,7 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
       {self._each("*(xf_any *)(a{k} + r * wide + i) = *(const xf_any *)(t{k} + r * own + i);")}
     }}
     if (wide > own || (over && !is_one)) for (long long r = 0; r < m; ++r) {{
-      if (!is_one) {finished}
+      if (!is_one) {{ {finished} }}
       {streams.pad("a{}", "r * wide + (is_one ? own : first + LANES)", "(r + 1) * wide")}
     }}
     for (; each >= XF_NODE; each /= XF_NODE, n /= XF_NODE) {{
