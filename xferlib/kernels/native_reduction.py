@@ -1788,8 +1788,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             )
             bases.append(
                 f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
-                f"      if (!is_near{number}{is_apart}) {{ xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, "
-                f"0, count, reduced, extent, r{number}); e{number} = f{number}; }}"
+                f"      if (!is_near{number}{is_apart}) {{ "
+                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, extent, r{number}); e{number} = f{number}; }}"
             )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
@@ -1878,7 +1878,10 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
   while (wide < own) wide *= 2;
   const long long first = made / LANES * LANES; /* of the last nodes, which are a vector */
   xf_places is_rest, is_none;
-  for (int t = 0; t < LANES; ++t) {{ is_rest[t] = -(over && is_read && first + t == made); is_none[t] = -(first + t >= own); }}
+  for (int t = 0; t < LANES; ++t) {{
+    is_rest[t] = -(over && is_read && first + t == made);
+    is_none[t] = -(first + t >= own);
+  }}
   most /= wide;
   if (over && most > {2 * CHUNK} / (behind * XF_NODE)) most = {2 * CHUNK} / (behind * XF_NODE);
   {self._buffers(1, "XF_UNIT")}
@@ -2249,7 +2252,8 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
     """The functions that all reductions share: they bring elements into order, and plan calls."""
     numbers = {
         "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
-        "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "VECTORS": _VECTORS, "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
+        "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "VECTORS": _VECTORS,
+        "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
         "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
         "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
