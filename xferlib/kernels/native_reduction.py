@@ -1789,7 +1789,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             bases.append(
                 f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
                 f"      if (!is_near{number}{is_apart}) {{ "
-                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, extent, r{number}); e{number} = f{number}; }}"
+                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, "
+                f"extent, r{number}); e{number} = f{number}; }}"
             )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
