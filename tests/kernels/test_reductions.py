@@ -631,9 +631,9 @@ def test_many_rows_of_any_length_have_the_bits_of_the_numpy_engine(name, dtype, 
     rows = data.draw(st.integers(1, 40))
     outer, count = (
         data.draw(st.integers(1, 3)),
-        data.draw(st.integers(1, 140) | st.sampled_from([255, 257, 1025, 2049])),
+        data.draw(st.integers(1, 140) | st.integers(1, 20).map(lambda n: 16 * n) | st.sampled_from([257, 1025, 2049])),
     )
-    shape = (outer, rows, count + data.draw(st.integers(0, 3)))
+    shape = (outer, rows, count + data.draw(st.sampled_from([0, 0, 1, 3])))
     seed, numbers = data.draw(st.integers(0, 1 << 30)), specials(dtype)
     x = random_bits(dtype, math.prod(shape), seed)
     if data.draw(st.booleans()):
@@ -644,6 +644,20 @@ def test_many_rows_of_any_length_have_the_bits_of_the_numpy_engine(name, dtype, 
     with configured(cpu="numpy"):
         expected = getattr(reductions, name)(x, axis=axes)
     assert all(same_bits(each, expected) for each in repeat_compiled(name, (x,), axes))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_many_rows_of_two_sums_have_the_bits_of_the_numpy_engine(dtype, data):
+    """Rows that follow each other and end with a node, and others, of products with two accumulators."""
+    rows = data.draw(st.integers(9, 40))
+    count = 16 * data.draw(st.integers(1, 20)) + data.draw(st.sampled_from([0, 0, 1, 9]))
+    gap = data.draw(st.sampled_from([0, 0, 3]))
+    x = _draw_numbers(data, dtype, rows * (count + gap)).reshape(rows, -1)[:, :count]
+    expected = _reduce_by_numpy("dot", (x, x), 1)
+    assert all(same_bits(each, expected) for each in repeat_compiled("dot", (x, x), 1))
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")

@@ -118,7 +118,8 @@ XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long 
    rows follow each other, the beginning of the next row is written before that row is. */
 #ifdef XF_SHUFFLE
 #define XF_SQUARES(NAME, T, W, LOW, HIGH) \
-static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
+static inline void NAME##_of(T *to, const char *q, long long rows, long long columns, long long step, long long inside, \
+                             const int are_whole) { \
   typedef T vector __attribute__((vector_size(W * sizeof(T)), aligned(1), may_alias)); \
   typedef T whole __attribute__((vector_size(W * sizeof(T)))); \
   const int some = rows < W ? (int)rows : W, few = columns < W ? (int)columns : W; \
@@ -127,14 +128,17 @@ static void NAME(T *to, const char *q, long long rows, long long columns, long l
       const long long j = column < columns - few ? column : columns - few, i = row < rows - some ? row : rows - some; \
       whole v[W], w[W]; \
       const char *const from = q + j * step + i * (long long)sizeof(T); \
-      if (few == W) for (int k = 0; k < W; ++k) v[k] = *(const vector *)(from + k * step); \
-      else for (int k = 0; k < W; ++k) v[k] = *(const vector *)(from + (k < few ? k * step : 0)); \
+      for (int k = 0; k < W; ++k) v[k] = *(const vector *)(from + (are_whole || k < few ? k * step : 0)); \
       for (int level = 1; level < W; level *= 2) { \
         for (int k = 0; k < W / 2; ++k) { w[2 * k] = LOW(whole, v[k], v[k + W / 2]); w[2 * k + 1] = HIGH(whole, v[k], v[k + W / 2]); } \
         for (int k = 0; k < W; ++k) v[k] = w[k]; \
       } \
-      for (int k = 0; k < W; ++k) if (k < some) *(vector *)(to + (i + k) * inside + j) = v[k]; \
+      for (int k = 0; k < W; ++k) if (are_whole || k < some) *(vector *)(to + (i + k) * inside + j) = v[k]; \
     } \
+} \
+static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
+  if (rows >= W && columns >= W) NAME##_of(to, q, rows, columns, step, inside, 1); \
+  else NAME##_of(to, q, rows, columns, step, inside, 0); \
 }
 #define XF_LOW_4(I, a, b) XF_SHUFFLE(I, a, b, 0, 4, 1, 5)
 #define XF_HIGH_4(I, a, b) XF_SHUFFLE(I, a, b, 2, 6, 3, 7)
@@ -188,7 +192,7 @@ static int xf_are_squares(long long size, long long *rows, long long *columns, l
       long long near = n, far = along; \
       if (xf_are_squares(sizeof(T), &near, &far, step, inside)) XF_TURN(T); \
       else far = 0; \
-      for (long long j = 0; j < along; ++j) \
+      for (long long j = near < n ? 0 : far; j < along; ++j) \
         for (long long i = j < far ? near : 0; i < n; ++i) \
           to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(T)); \
     } \
@@ -214,7 +218,7 @@ XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long n,
     long long near = n, far = columns; \
     if (xf_are_squares(SIZE, &near, &far, step, inside)) XF_TURN(T); \
     else far = 0; \
-    for (long long j = 0; j < columns; ++j) \
+    for (long long j = near < n ? 0 : far; j < columns; ++j) \
       for (long long i = j < far ? near : 0; i < n; ++i) \
         to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(word)); \
     break; \
@@ -276,11 +280,11 @@ static int xf_are_sizes(const xf_axis *axis, const long long *size, long long ar
 XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const long long *kept, const long long *reduced,
                        long long *geometry, long long *found) {
   const long long arrays = form[0], is_free = form[1], is_idempotent = form[2], most_few = form[3], tile = form[4];
-  const long long least_side = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[8], is_split = form[9];
-  const long long finds_first = form[10];
+  const long long least_side = form[5], least_whole = form[6], most_whole = form[7], itemsize = form[9], is_split = form[10];
+  const long long least_of_nodes = form[8], finds_first = form[11];
   xf_axis keeps[MOST_AXES], along[MOST_AXES];
   long long size[MOST_ARRAYS], widest = 0, sizes = 0, rows = 1, count = 1, n = 0;
-  for (long long k = 0; k < arrays; ++k) size[k] = form[11 + k];
+  for (long long k = 0; k < arrays; ++k) size[k] = form[12 + k];
   for (long long a = 0; a < nk; ++a) {
     keeps[a].extent = kept[a * (1 + arrays)];
     for (long long k = 0; k < arrays; ++k) keeps[a].stride[k] = kept[a * (1 + arrays) + 1 + k];
@@ -313,7 +317,7 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   const long long side = inner * wide;
   const int is_nearer = nearest <= kept_step;
   int is_short = is_nearer && count <= (inner >= 2 * XF_GROUP ? XF_SHORT_ROW : XF_GROUP) && side >= 2 * XF_GROUP;
-  if (count >= least_whole && count < most_whole && nr == 1 && xf_are_sizes(along, size, arrays)) is_short = 0;
+  if (count >= (count % XF_VECTORS ? least_whole : least_of_nodes) && count < most_whole && nr == 1 && xf_are_sizes(along, size, arrays)) is_short = 0;
   long long way = (is_nearer && !is_short) || side < XF_GROUP ? XF_ROWS_WAY : XF_COLUMNS_WAY;
   long long own_tile = wide > 1 ? side : tile;
   if (is_few && wide == 1 && (inner < XF_GROUP || count > XF_MANY)) {
@@ -401,6 +405,8 @@ XF_EXPORT struct {
 #else
 #define XF_WIDTH 16
 #endif
+/* The elements of one vector or another. */
+#define XF_CHOOSE(m, a, b) (xf_vector)((m & (xf_places)(a)) | (~m & (xf_places)(b)))
 /* The elements of a vector from number `shift` on, then those of another. */
 #if defined(__clang__)
 #define XF_BEHIND(T, ...) static inline xf_vector xf_behind(xf_vector v, xf_vector next, int shift) { \

@@ -88,8 +88,8 @@ _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _VECTOR_NBYTES = 32
 """Of the lanes of a row; of numbers of two bytes gcc makes no vectors so wide."""
-_LEAST_WHOLE_NBYTES = 192
-"""Of a row, below which rows are turned."""
+_LEAST_WHOLE = {2: (48, 32), 4: (96, 64), 8: (24, 16)}
+"""Elements of a row, by their bytes, below which rows are turned: of any row, and of one that ends with a node."""
 _MOST_WHOLE = 4096
 """Elements of a row that is not cut into blocks."""
 _LINE_NBYTES = 64
@@ -502,7 +502,7 @@ class _Streams:
                 parts.append(self._map_vectors(lanes))
             if self.sides:
                 parts.append(self._turn_nodes(lanes))
-            if self.is_one and lanes > 2:
+            if self.is_one and lanes > 4:  # of float64 exchanges cost more than they save
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
         parts.append("#ifndef XF_NODE\n#define XF_NODE 0\n#endif\n#ifndef XF_MAPPED\n#define XF_MAPPED 0\n#endif\n")
@@ -525,7 +525,7 @@ class _Streams:
                 r"\b([ehz]\d+)\b", lambda found: f"({self._sources([found[1]])[0]})", each.replace("{at}", f"({at})")
             )
             if shift:
-                value = f"xf_behind({value}, ({c_type(self._dtype)}){self.neutral(k)} - (xf_vector){{0}}, {shift})"
+                value = f"xf_behind({value}, {self.neutral_vector(k)}, {shift})"
             text += f"*(xf_any *)({to.format(k)}) = {value}; "
         return text
 
@@ -533,6 +533,9 @@ class _Streams:
         """Let the elements of ``name`` that are behind those of a level be such that each of these stays what it is."""
         set_all = " ".join(f"{name.format(k)}[i] = {self.neutral(k)};" for k in range(len(self.ops)))
         return f"for (long long i = {start}; i < {end}; ++i) {{ {set_all} }}"
+
+    def neutral_vector(self, k: int) -> str:
+        return f"({c_type(self._dtype)}){self.neutral(k)} - (xf_vector){{0}}"
 
     @property
     def is_one(self) -> bool:
@@ -1348,7 +1351,6 @@ static void {name}(long long row, long long last_row, long long part, const long
 #else
 enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_LINE_NBYTES} * 4 / (LANES * {_size_of(kind)}) }};
 typedef struct {{ xf_vector last[3]; xf_places is_late[3]; {kind} *to[LANES]; long long at, phase[LANES]; }} xf_side;
-#define XF_CHOOSE(m, a, b) (xf_vector)((m & (xf_places)(a)) | (~m & (xf_places)(b)))
 static inline xf_vector xf_eight(xf_side *s, long long at{pointers}) {{
   {" ".join(loads)}
   {" ".join(steps)}
@@ -1766,19 +1768,29 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         if not self._most_whole() or (not takes_nodes and (not self.is_free or self._converts)):
             return ""
         start, wide, row, halve, whole = self._row_of_nodes() if takes_nodes else self._row_of_lanes()
-        near, bases = [], []
+        near, lasts, bases = [], [], []
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            room, set_rest, is_apart = "", "", ""
+            if takes_nodes:  # whole groups are read: of the last rows in memory, and of gathered ones, by way of a copy
+                room = " + XF_UNIT"
+                set_rest = f"if (behind_row > 0) __builtin_memset(f{number} + count, 0, behind_row * {size});\n  "
+                lasts.append(
+                    f"const long long last{number} = (k{number}[kept - 1] > 0 ? (m - 1) * k{number}[kept - 1] : 0) "
+                    f"- behind_row * {size};"
+                )
+                is_apart = f" || r * k{number}[kept - 1] > last{number}"
             near.append(
-                f"{kind} f{number}[{self._most_whole()}];\n"
+                f"{kind} f{number}[{self._most_whole()}{room}];\n  {set_rest}"
                 f"  const int is_near{number} = reduced == 1 && r{number}[0] == {size} && "
                 f"(unsigned long long)p[{number}] % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(k{number}, kept, _Alignof({kind}));"
             )
             bases.append(
                 f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
-                f"      if (!is_near{number}) {{ xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, "
-                f"0, count, reduced, extent, r{number}); e{number} = f{number}; }}"
+                f"      if (!is_near{number}{is_apart}) {{ "
+                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, "
+                f"extent, r{number}); e{number} = f{number}; }}"
             )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
@@ -1792,7 +1804,8 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
     m = kept_extent[kept - 1] - row % kept_extent[kept - 1];
     if (m > last_row - row) m = last_row - row;
     if (m > most) m = most;
-    {self._bases()}{whole}
+    {self._bases()}
+    {" ".join(lasts)}{whole}
     for (long long r = 0; r < m; ++r) {{
       {" ".join(bases)}
       {row}
@@ -1824,8 +1837,18 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
     def whole_counts(self) -> range:
         """The numbers of adjacent elements of which rows are not turned."""
         if self._takes_nodes:
-            return range(_LEAST_WHOLE_NBYTES // self.spec.accumulators[0].itemsize, self._most_whole() + 1)
+            return range(self._least_whole[0], self._most_whole() + 1)
         return range(self.wide, self._most_whole() + 1) if self.is_free and not self._converts else range(0)
+
+    @property
+    def least_of_nodes(self) -> int:
+        """From how many on rows of whole nodes are not turned."""
+        return self._least_whole[1] if self._takes_nodes else self.whole_counts.start
+
+    @property
+    def _least_whole(self) -> tuple[int, int]:
+        dtypes = [self._dtype(number) for number in self.arrays]
+        return _LEAST_WHOLE[max((part_dtype(each) if is_complex(each) else each).itemsize for each in dtypes)]
 
     def _most_whole(self) -> int:
         if isinstance(self.values, _First):  # which has to find the first of equal elements
@@ -1837,8 +1860,9 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
     def _row_of_nodes(self) -> tuple[str, str, str, str, str]:
         """Of sums and products: each row is padded to a power of two of nodes.
 
-        What is behind the whole groups of all rows lies together, in as many elements as nodes have. Where rows follow
-        each other and end with a node, they are one row.
+        Whole nodes are made where they are, with what follows them in memory. What is behind them, of all rows, lies
+        together, in as many elements as nodes have; so does all behind the whole groups where that is less than half a
+        group. Where rows follow each other and end with a node, they are one row.
         """
         streams = self.streams
         assert streams is not None
@@ -1847,32 +1871,47 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
         moved = " ".join(f"e{number} += count - over;" for number in self.arrays)
         start = f"""
   enum {{ LANES = XF_UNIT / XF_NODE }};
-  const long long over = count % XF_UNIT, made = count / XF_UNIT * LANES, behind = (over + XF_NODE - 1) / XF_NODE;
-  const long long own = made + behind;
+  const int is_read = count % XF_UNIT >= XF_UNIT / 2 && kept_extent[kept - 1] > LANES;
+  const long long over = count % (is_read ? XF_NODE : XF_UNIT);
+  const long long made = (count - over) / XF_NODE, behind = (over + XF_NODE - 1) / XF_NODE, own = made + behind;
+  const long long groups = (count - over + XF_UNIT - 1) / XF_UNIT, behind_row = groups * XF_UNIT - count;
   long long wide = 1, most = {CHUNK};
   while (wide < own) wide *= 2;
+  const long long first = made / LANES * LANES; /* of the last nodes, which are a vector */
+  xf_places is_rest, is_none;
+  for (int t = 0; t < LANES; ++t) {{
+    is_rest[t] = -(over && is_read && first + t == made);
+    is_none[t] = -(first + t >= own);
+  }}
   most /= wide;
   if (over && most > {2 * CHUNK} / (behind * XF_NODE)) most = {2 * CHUNK} / (behind * XF_NODE);
   {self._buffers(1, "XF_UNIT")}
   {self._each(f"{{T}} w{{k}}[{2 * CHUNK} + XF_UNIT], t{{k}}[{CHUNK} + 2 * LANES];")}
-  for (long long r = 0; over && r < most; ++r) {{
-    {streams.pad("w{}", "r * behind * XF_NODE + over", "(r + 1) * behind * XF_NODE")}
-  }}"""
+"""
+        none = " ".join(f"*(xf_any *)(to{k} + i) = {streams.neutral_vector(k)};" for k in self.accumulators)
         row = f"""
-      if (made) xf_mapped({arguments}, count / XF_UNIT);
+      if (made) xf_mapped({arguments}, groups);
       if (over) {{
         {self._each("{T} *const to{k} = w{k} + r * behind * XF_NODE;")}
         long long i = 0;
         {moved}
         if (count >= LANES) {{
           for (; i + LANES <= over; i += LANES) {{ {streams.store_vectors("to{} + i", "i", "")} }}
-          if (i < over) {{ {streams.store_vectors("to{} + i", "over - LANES", "LANES - (over - i)")} }}
+          if (i < over) {{ {streams.store_vectors("to{} + i", "over - LANES", "LANES - (over - i)")} i += LANES; }}
+          for (; i < behind * XF_NODE; i += LANES) {{ {none} }}
         }} else {{
           {self._convert("over")}
           for (; i < over; ++i) {self._map("[i]", "[i]", "0", "to{0}[i]")}
+          {streams.pad("to{}", "over", "behind * XF_NODE")}
         }}
       }}"""
-        copied = self._each("*(xf_any *)(a{k} + r * wide + made) = *(const xf_any *)(t{k} + r * behind);")
+        finished = " ".join(
+            f"{{ xf_any *const to = (xf_any *)(a{k} + r * wide + first);\n"
+            f"        xf_vector last = over && !is_read ? *(const xf_any *)(t{k} + r * behind) : *to;\n"
+            f"        last = XF_CHOOSE(is_rest, t{k}[r] - (xf_vector){{0}}, last);\n"
+            f"        *to = XF_CHOOSE(is_none, {streams.neutral_vector(k)}, last); }}"
+            for k in self.accumulators
+        )
         halve = f"""
     if (over && !is_one) {{
       const long long some = m * behind * XF_NODE, groups = (some + XF_UNIT - 1) / XF_UNIT;
@@ -1883,8 +1922,8 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
       {self._each("*(xf_any *)(a{k} + r * wide + i) = *(const xf_any *)(t{k} + r * own + i);")}
     }}
     if (wide > own || (over && !is_one)) for (long long r = 0; r < m; ++r) {{
-      if (over && !is_one) {{ {copied} }}
-      {streams.pad("a{}", "r * wide + own", "(r + 1) * wide")}
+      if (!is_one) {{ {finished} }}
+      {streams.pad("a{}", "r * wide + (is_one ? own : first + LANES)", "(r + 1) * wide")}
     }}
     for (; each >= XF_NODE; each /= XF_NODE, n /= XF_NODE) {{
       const long long groups = (n + XF_UNIT - 1) / XF_UNIT;
@@ -2214,7 +2253,8 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
     """The functions that all reductions share: they bring elements into order, and plan calls."""
     numbers = {
         "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
-        "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
+        "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "VECTORS": _VECTORS,
+        "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
         "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
         "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
@@ -2255,7 +2295,7 @@ class NativeReduction(native_engine.NativeKernel):
         """The C text, for any processor."""
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
-        self.sides, self.whole_counts = writer.sides, writer.whole_counts
+        self.sides, self.whole_counts, self.least_of_nodes = writer.sides, writer.whole_counts, writer.least_of_nodes
         self.finds_first = isinstance(writer.values, _First)
         return writer.text()
 
@@ -2316,6 +2356,7 @@ class NativeReduction(native_engine.NativeKernel):
             _LEAST_SIDE * self.sides,
             whole.start,
             whole.stop,
+            self.least_of_nodes,
             itemsize,
             self.is_split,
             self.finds_first,
