@@ -112,7 +112,7 @@ class Loops:
                     raise UnrolledError
                 yield lambda: self._body(node, following)
                 if node.after is not None:
-                    yield lambda: self._after(node)
+                    yield lambda: (self._t.effect(node.after), self._t.memory.fold())
                 if turns == 1 and expected and (self._t.b.work - begun) * expected > MOST_WRITTEN_OUT:
                     raise UnrolledError
 
@@ -127,10 +127,6 @@ class Loops:
         with self._t.block():
             self._t.statement(node.body)
         self._t.memory.end_jump(following)
-        self._t.memory.fold()
-
-    def _after(self, node: tree.Loop) -> None:
-        self._t.effect(node.after)
         self._t.memory.fold()
 
     def _count_turns(self, node: tree.Loop) -> int | None:
@@ -162,8 +158,10 @@ class Loops:
         first, last = values
         if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
             return None
-        if any(owner_of(each) == target.name for each in _targets(node.body)):
-            return None
+        for each in tree.walk(node.body):
+            changed = each.args if isinstance(each, tree.CallExpression) else [tree.find_target(each)]
+            if any(owner_of(one) == target.name for one in changed):
+                return None
         return max(0, int((int(last) - int(first)) / step))
 
     def _test(self, condition: Any) -> bool | None:
@@ -196,12 +194,8 @@ class Loops:
         parts = (node.condition, node.body, node.after)
         has_calls = False
         for each in tree.walk(*parts):
-            targets: list[Any] = []
-            if isinstance(each, tree.Assignment):
-                targets = [each.target]
-            elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-                targets = [each.expr]
-            elif isinstance(each, tree.CallExpression):
+            targets = [tree.find_target(each)]
+            if isinstance(each, tree.CallExpression):
                 has_calls = True
                 if isinstance(each.function, tree.Member):
                     targets = [each.function.owner]
@@ -378,20 +372,9 @@ def may_change(node: Any) -> bool:
     """Whether an expression may change memory."""
     return any(
         isinstance(each, (tree.Assignment, tree.CallExpression))
-        or (isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--"))
+        or (isinstance(each, tree.Unary) and each.op in tree.STEPS)
         for each in tree.walk(node)
     )
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    """The targets of assignments in statements, by their syntax."""
-    for each in tree.walk(node):
-        if isinstance(each, tree.Assignment):
-            yield each.target
-        elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-            yield each.expr
-        elif isinstance(each, tree.CallExpression):
-            yield from each.args
 
 
 def _leaves(node: Any) -> bool:
@@ -402,16 +385,12 @@ def _leaves(node: Any) -> bool:
     )
 
 
+_WHOLES = {tree.Index: "array", tree.Member: "owner", tree.Unary: "expr", tree.Cast: "expr", tree.Binary: "left"}
+"""The field of an expression that has the variable of which it is a part."""
+
+
 def owner_of(target: Any) -> str | None:
     """The name of the variable of which a target is a part."""
-    while True:
-        if isinstance(target, tree.Index):
-            target = target.array
-        elif isinstance(target, tree.Member):
-            target = target.owner
-        elif isinstance(target, (tree.Unary, tree.Cast)):
-            target = target.expr
-        elif isinstance(target, tree.Binary):
-            target = target.left
-        else:
-            return target.name if isinstance(target, tree.Name) else None
+    while (field := _WHOLES.get(type(target))) is not None:
+        target = getattr(target, field)
+    return target.name if isinstance(target, tree.Name) else None

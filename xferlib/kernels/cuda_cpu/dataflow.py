@@ -267,10 +267,15 @@ class _Blocks:
         for number, following in enumerate(self.after):
             for each in following:
                 self.before[each].append(number)
-        count = len(self.starts)
-        self.dominators = self.dominate(self.before, [0], range(count))
-        exits = [number for number in range(count) if not self.after[number]]
-        self.post_dominators = self.dominate(self.after, exits, range(count - 1, -1, -1))
+
+    @cached_property
+    def dominators(self) -> list[int]:
+        return self.dominate(self.before, [0], range(len(self.starts)))
+
+    @cached_property
+    def post_dominators(self) -> list[int]:
+        exits = [number for number, following in enumerate(self.after) if not following]
+        return self.dominate(self.after, exits, range(len(self.starts) - 1, -1, -1))
 
     def dominate(self, sources: list[list[int]], roots: list[int], order: range) -> list[int]:
         """For each block those that every path from the roots to it passes, itself among them."""
@@ -483,7 +488,7 @@ def find_indices(flow: ValueFlow) -> tuple[set[int], set[int]]:
         for number in find_results(item):
             writers[number].append(item)
         if item.opcode in _MEMORY and not _is_param(item):
-            addresses |= find_registers(item.operands, with_addresses=True) - find_registers(item.operands)
+            addresses |= find_registers(each.base for each in item.operands if isinstance(each, Address))
 
     def find_parts_of_address(number: int) -> Iterator[int]:  # as far as they have 64 bits
         for item in writers[number]:
@@ -560,12 +565,12 @@ def separate_locals(function: PtxFunction, gap: int) -> LocalArrays | None:
     )
     changed = list(body)
     for index, place, offset in uses:
-        item = changed[index]
-        assert isinstance(item, Instruction)
+        old = changed[index]
+        assert isinstance(old, Instruction)
         moved = offset + gap * sum(start <= offset for start in starts[1:])
-        changed[index] = replace(item, operands=[
+        changed[index] = replace(old, operands=[
             operand if number != place
             else replace(operand, offset=moved) if isinstance(operand, Address) else Immediate(moved)
-            for number, operand in enumerate(item.operands)
+            for number, operand in enumerate(old.operands)
         ])  # fmt: skip
     return LocalArrays(depot, depot.nbytes + gap * (len(starts) - 1), ranges, changed)

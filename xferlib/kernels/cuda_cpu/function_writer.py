@@ -562,8 +562,7 @@ class FunctionWriter:
             expression = "0" if received is None else f"p_{self.arrays[id(received)]}"
         elif opcode == "st":
             self.refuse_doubts(self.find_doubts(operands[:1]))
-            values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
-            doubts = [self.find_doubts([value]) for value in values]
+            doubts = [self.find_doubts([value]) for value in _list_values(operands[1])]
             if (passed := self.find_passed(operands[0])) is not None:
                 given = _join_doubts(*(each for doubt in doubts for each in doubt))
                 self.add_line(f"p_{self.arrays[id(passed)]} = {given};")
@@ -605,15 +604,12 @@ class FunctionWriter:
 
     def add_stored_doubts(self, item: Instruction) -> None:
         """Shared and local memory may receive what has no value, if no thread uses it then."""
-        values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
-        for value, place in zip(values, self.list_places(item, 0), strict=False):
+        for value, place in zip(_list_values(item.operands[1]), self.list_places(item, 0), strict=False):
             for doubt in self.find_doubts([value]):
                 self.add_line(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
 
     def add_loaded_doubts(self, item: Instruction) -> None:
-        target = item.operands[0]
-        values = target.items if isinstance(target, Vector) else [target]
-        for value, place in zip(values, self.list_places(item, 1), strict=False):
+        for value, place in zip(_list_values(item.operands[0]), self.list_places(item, 1), strict=False):
             for number in find_registers([value]) & self.doubtful:
                 self.add_line(f"u_{number} = run->lacks(t, {place});")
 
@@ -841,6 +837,11 @@ class FunctionWriter:
         if not least <= len(operands) <= (most or least):
             self.fail(f"'{self.instruction.name}' has {len(operands)} operands")
         return operands
+
+
+def _list_values(operand: Operand) -> tuple[Operand, ...]:
+    """The values that an access moves."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
 
 
 def _halve(vector: Vector) -> list[Operand]:

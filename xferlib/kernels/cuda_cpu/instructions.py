@@ -37,7 +37,15 @@ _MODES = {"rn": "XF_RN", "rz": "XF_RZ", "rm": "XF_RM", "rp": "XF_RP", "rna": "XF
           "rni": "XF_RN", "rzi": "XF_RZ", "rmi": "XF_RM", "rpi": "XF_RP"}  # fmt: skip
 _SPACES = ("global", "shared", "local", "const", "param")
 _SCOPES = {"cta", "cluster", "gpu", "sys"}
-_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"}
+_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "weak"}
+_ORDERS: dict[str, list[str]] = {
+    "volatile": [], "relaxed": [], "mmio": [], "acquire": ["XF_ACQUIRE"], "release": ["XF_RELEASE"],
+}  # fmt: skip
+"""The words of a load or a store that is seen by other threads, and their flags."""
+_ATOMIC_ORDERS: dict[str, list[str]] = {
+    "relaxed": [], "noftz": [], "cta": ["XF_NARROW"], "acquire": ["XF_ACQUIRE"], "release": ["XF_RELEASE"],
+    "acq_rel": ["XF_ACQUIRE", "XF_RELEASE"], "sc": ["XF_ACQUIRE", "XF_RELEASE"],
+}  # fmt: skip
 _ATOMICS = {"add": "XF_ADD", "min": "XF_MIN", "max": "XF_MAX", "inc": "XF_INC", "dec": "XF_DEC", "and": "XF_AND",
             "or": "XF_OR", "xor": "XF_XOR", "exch": "XF_EXCH", "cas": "XF_CAS"}  # fmt: skip
 _ATOMIC_TYPES = {"b16": "XF_U16", "u16": "XF_U16", "b32": "XF_U32", "u32": "XF_U32", "s32": "XF_S32", "b64": "XF_U64",
@@ -358,11 +366,8 @@ def _look_up_bits(writer: FunctionWriter, item: Instruction) -> None:
     expression = f"{'~' if inverted else ''}({' | '.join(terms) or '0u'})"
     if isinstance(d, Pair):
         writer.add_line(f"const u32 r = {expression};")
-        operator = "|" if "or" in flags else "&"
-        other = writer.read(rest[0], "pred")
-        writer.add_line(f"const u32 q = {other};")
-        writer.assign(d.first, "u32", "r")
-        writer.assign(d.second, "pred", f"(r != 0) {operator} q")
+        writer.add_line(f"const u32 q = {writer.read(rest[0], 'pred')};")
+        _assign_with_predicate(writer, d, f"(r != 0) {'|' if 'or' in flags else '&'} q")
     else:
         writer.assign(d, "u32", expression)
 
@@ -713,10 +718,8 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
 
     if ptx_type in _PACKED:
         x, y = writer.bind(ptx_type, operands[1:3])
-        low, high = (
-            combine(compare([f"((u16){x})", f"((u16){y})"])),
-            combine(compare([f"(u16)({x} >> 16)", f"(u16)({y} >> 16)"])),
-        )
+        low = combine(compare([f"((u16){x})", f"((u16){y})"]))
+        high = combine(compare([f"(u16)({x} >> 16)", f"(u16)({y} >> 16)"]))
         if item.opcode == "setp":
             if not isinstance(d, Pair):
                 writer.fail("two halves need two predicates")
@@ -813,12 +816,7 @@ def _ask_space(writer: FunctionWriter, item: Instruction) -> None:
 
 
 _CVT_FLAGS = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "ftz", "sat", "relu", "satfinite"}
-_LIMITS = {
-    "s8": (-128, 127),
-    "s16": (-32768, 32767),
-    "s32": (-(1 << 31), (1 << 31) - 1),
-    "s64": (-(1 << 63), (1 << 63) - 1),
-}
+_LIMITS = {f"s{nbits}": (-(1 << nbits - 1), (1 << nbits - 1) - 1) for nbits in (8, 16, 32, 64)}
 
 
 @_covers("cvt")
@@ -1003,48 +1001,46 @@ class _Access:
     is_strong: bool
     count: int
     type: str
+    operation: str  # of an atomic
 
 
-def _read_access(writer: FunctionWriter, item: Instruction, direction: str) -> _Access:
-    space, count, flags, strong = "", 1, [direction], False
-    types = []
+def _read_access(writer: FunctionWriter, item: Instruction) -> _Access:
+    """What the words of a load, a store or an atomic say."""
+    is_atomic, is_load = item.opcode in ("atom", "red"), item.opcode in ("ld", "ldu")
+    space, operation, count, is_strong = "", "", 1, is_atomic
+    known = _ATOMIC_ORDERS if is_atomic else _ORDERS
+    types, orders = [], []
+    if item.opcode == "ldu" and "shared::cluster" in item.modifiers:
+        writer.refuse()
     for word in item.modifiers:
         base = word.partition("::")[0]
-        if word in NBYTES:
+        if is_atomic and word in _ATOMICS:
+            operation = word
+        elif word in (_ATOMIC_TYPES if is_atomic else NBYTES):
             types.append(word)
         elif word in VECTORS:
             count = VECTORS[word]
-        elif base in _SPACES:
-            if word == "shared::cluster" and item.opcode not in ("ld", "st", "atom", "red"):
-                writer.refuse()
+        elif base in (("global", "shared") if is_atomic else _SPACES):
             space = base
-        elif word in ("volatile", "relaxed", "mmio"):
-            strong = True
-        elif word == "acquire":
-            strong = True
-            flags.append("XF_ACQUIRE")
-        elif word == "release":
-            strong = True
-            flags.append("XF_RELEASE")
-        elif word in _SCOPES or word in _CACHE or word == "weak" or base in ("L1", "L2"):
-            strong = strong or word == "cv"
-        else:
+        elif word in known:
+            is_strong = True
+            orders += known[word]
+        elif word not in _SCOPES and base not in ("L1", "L2") and (is_atomic or word not in _CACHE):
             writer.refuse(f"'.{word}' of the instruction '{item.name}'")
-    if len(types) != 1:
+        else:
+            is_strong = is_strong or word == "cv"
+    if len(types) != 1 or bool(operation) != is_atomic:
         writer.refuse()
-    if strong:
+    flags = ["XF_STRONG", *orders] if is_atomic else ["XF_READ" if is_load else "XF_WRITE", *orders]
+    if is_strong and not is_atomic:
         flags.append("XF_STRONG")
-    if meaning := writer.meanings.get(writer.index):
+    if not is_atomic and (meaning := writer.meanings.get(writer.index)):
         flags.append(meaning)
-    if (
-        direction == "XF_READ"
-        and writer.doubtful & dataflow.find_results(item)
-        and dataflow.may_reach_block_memory(item)
-    ):
+    if is_load and writer.doubtful & dataflow.find_results(item) and dataflow.may_reach_block_memory(item):
         flags.append("XF_COPY")
     if space in SPACE_FLAGS:
         flags.append(SPACE_FLAGS[space])
-    return _Access(space, " | ".join(flags), strong, count, types[0])
+    return _Access(space, " | ".join(flags), is_strong, count, types[0], operation)
 
 
 def _write_host_address(writer: FunctionWriter, operand: Operand, space: str) -> str:
@@ -1067,7 +1063,7 @@ def _check_param(writer: FunctionWriter, operand: Operand, nbytes: int) -> None:
 
 @_covers("ld", "ldu")
 def _load(writer: FunctionWriter, item: Instruction) -> None:
-    access = _read_access(writer, item, "XF_READ")
+    access = _read_access(writer, item)
     d, source = writer.take_operands(2, 3)[:2]
     kind = name_c_type(access.type)
     nbytes = NBYTES[access.type] * access.count
@@ -1112,7 +1108,7 @@ def _find_load_type(writer: FunctionWriter, operand: Operand, ptx_type: str) -> 
 
 @_covers("st")
 def _store(writer: FunctionWriter, item: Instruction) -> None:
-    access = _read_access(writer, item, "XF_WRITE")
+    access = _read_access(writer, item)
     target, value = writer.take_operands(2, 3)[:2]
     kind = name_c_type(access.type)
     nbytes = NBYTES[access.type] * access.count
@@ -1144,29 +1140,8 @@ def _store(writer: FunctionWriter, item: Instruction) -> None:
 
 @_covers("atom", "red")
 def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
-    space, operation, flags, count, types = "", "", ["XF_STRONG"], 1, []
-    for word in item.modifiers:
-        base = word.partition("::")[0]
-        if word in _ATOMIC_TYPES and word not in _ATOMICS:
-            types.append(word)
-        elif word in _ATOMICS:
-            operation = word
-        elif base in ("global", "shared"):
-            space = base
-        elif word in VECTORS:
-            count = VECTORS[word]
-        elif word in ("acquire", "acq_rel", "release", "sc"):
-            flags += ["XF_ACQUIRE"] if word != "release" else []
-            flags += ["XF_RELEASE"] if word != "acquire" else []
-        elif word == "cta":
-            flags.append("XF_NARROW")
-        elif word not in ("relaxed", "noftz") and word not in _SCOPES and base not in ("L1", "L2"):
-            writer.refuse(f"'.{word}' of the instruction '{item.name}'")
-    if not operation or len(types) != 1:
-        writer.refuse()
-    if space:
-        flags.append(SPACE_FLAGS[space])
-    ptx_type, operands = types[0], item.operands
+    access = _read_access(writer, item)
+    operation, count, ptx_type, operands = access.operation, access.count, access.type, item.operands
     is_atom = item.opcode == "atom"
     needed = 2 + (operation == "cas") + is_atom
     if not needed <= len(operands) <= needed + 1:
@@ -1175,13 +1150,8 @@ def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
     address, first = operands[is_atom], operands[is_atom + 1]
     second = operands[is_atom + 2] if operation == "cas" else None
     kind, step = name_c_type(ptx_type), NBYTES[ptx_type]
-    name = (
-        "XF_U64"
-        if ptx_type == "s64" and operation in ("add", "and", "or", "xor", "exch", "cas")
-        else _ATOMIC_TYPES[ptx_type]
-    )
-    if ptx_type == "s32" and operation in ("add", "and", "or", "xor", "exch", "cas"):
-        name = "XF_U32"
+    has_no_sign = ptx_type in ("s32", "s64") and operation in ("add", "and", "or", "xor", "exch", "cas")
+    name = _ATOMIC_TYPES[_find_unsigned(ptx_type) if has_no_sign else ptx_type]
     targets = target.items if isinstance(target, Vector) and count > 1 else (target,) * count
     sources = first.items if isinstance(first, Vector) and count > 1 else (first,)
     if len(sources) != count or len(targets) != count:
@@ -1195,7 +1165,7 @@ def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
         place = f"a + {number * step}" if number else "a"
         writer.add_line(
             f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, "
-            f"{' | '.join(flags)}, {writer.site});"
+            f"{access.flags}, {writer.site});"
         )
         if not isinstance(targets[number], NoOperand):
             writer.assign(targets[number], ptx_type, "o")
@@ -1270,14 +1240,9 @@ def _branch_by_index(writer: FunctionWriter, item: Instruction) -> None:
     writer.add_line("}")
 
 
-@_covers("ret")
-def _return(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.leave("0")
-
-
-@_covers("exit")
-def _exit(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.leave("1")
+@_covers("ret", "exit")
+def _leave(writer: FunctionWriter, item: Instruction) -> None:
+    writer.leave(str(int(item.opcode == "exit")))
 
 
 @_covers("trap", "brkpt")
@@ -1458,11 +1423,11 @@ def _shuffle(writer: FunctionWriter, item: Instruction) -> None:
     _assign_with_predicate(writer, d)
 
 
-def _assign_with_predicate(writer: FunctionWriter, d: Operand) -> None:
-    """Assign ``r``, and ``p`` where the instruction has a predicate."""
+def _assign_with_predicate(writer: FunctionWriter, d: Operand, predicate: str = "(p != 0)") -> None:
+    """Assign ``r``, and the predicate where the instruction has one."""
     if isinstance(d, Pair):
         writer.assign(d.first, "b32", "r")
-        writer.assign(d.second, "pred", "(p != 0)")
+        writer.assign(d.second, "pred", predicate)
     else:
         writer.assign(d, "b32", "r")
 
@@ -1514,8 +1479,4 @@ def _elect(writer: FunctionWriter, _item: Instruction) -> None:
     d, mask = writer.take_operands(2)
     (x,) = writer.bind("u32", [mask])
     writer.add_line(f"run->warp_sync(t, {x}, {writer.site}); const u32 r = 31 - xf_clz32({x} & (0 - {x}));")
-    if isinstance(d, Pair):
-        writer.assign(d.first, "u32", "r")
-        writer.assign(d.second, "pred", "(t->lane == r)")
-    else:
-        writer.assign(d, "u32", "r")
+    _assign_with_predicate(writer, d, "(t->lane == r)")

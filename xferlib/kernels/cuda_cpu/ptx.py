@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
+from xferlib.kernels.c_frontend.preprocess import LEVELS, OPERATORS
+
 NBYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "e4m3": 1, "e5m2": 1,
     "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "e4m3x2": 2, "e5m2x2": 2,
@@ -787,25 +789,10 @@ class _Parser:
         return " ".join(self.text[self.at : self.at + 60].split())[:50]
 
 
-def _quotient(a: int, b: int) -> int:
-    if b == 0:
-        raise PtxError("a constant expression divides by zero")
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_BINARY: list[dict[str, Callable[[int, int], int]]] = [  # the loosest first
-    {"||": lambda a, b: int(bool(a) or bool(b))},
-    {"&&": lambda a, b: int(bool(a) and bool(b))},
-    {"|": lambda a, b: a | b},
-    {"^": lambda a, b: a ^ b},
-    {"&": lambda a, b: a & b},
-    {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
-    {"<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b),
-     "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b)},
-    {"<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63)},
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": _quotient, "%": lambda a, b: a - _quotient(a, b) * b},
-]  # fmt: skip
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    **OPERATORS, "||": lambda a, b: bool(a or b), "&&": lambda a, b: bool(a and b),
+    "<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63),
+}  # fmt: skip
 
 
 class _Operands:
@@ -847,7 +834,7 @@ class _Operands:
         if word == "(":
             saved = self.at
             try:
-                return self.read_expression(0)
+                return self.read_expression()
             except PtxError:
                 self.at = saved
             items = self.read_list("(", ")")
@@ -864,7 +851,7 @@ class _Operands:
             return self.read_second(NoOperand())
         if word[:1].isalpha() or word[:1] in "_$%":
             return self.read_second(self.read_name())
-        return self.read_expression(0)
+        return self.read_expression()
 
     def read_second(self, first: Operand) -> Operand:
         return Pair(first, self.read()) if self.accept("|") else first
@@ -917,7 +904,7 @@ class _Operands:
         return Address(Immediate(self.number()), 0)
 
     def number(self) -> int:
-        value = self.read_expression(0)
+        value = self.read_expression()
         if not isinstance(value.value, int):
             self.fail("needs an integer")
         return value.value
@@ -930,7 +917,7 @@ class _Operands:
             return self.relocation()
         if re.fullmatch(r"0[xX][fF][fF]0*", word) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
             return self.parse_mask()
-        value = self.read_expression(0)
+        value = self.read_expression()
         return float_of(value) if value.nbits else value.value
 
     def parse_mask(self) -> Relocation:
@@ -953,22 +940,22 @@ class _Operands:
         relocation.addend += self.offset()
         return relocation
 
-    def read_expression(self, level: int) -> Immediate:
-        if level == 0 and self.at + 1 == len(self.tokens):
-            return self.read_unary()
-        if level == len(_BINARY):
-            return self.read_unary()
-        left = self.read_expression(level + 1)
-        while (operator := self.next()) in _BINARY[level]:
-            self.take()
-            right = self.read_expression(level + 1)
+    def read_expression(self, least: int = 0) -> Immediate:
+        """A constant expression of operators that bind no looser than ``least``."""
+        left = self.read_unary()
+        while LEVELS.get(self.next(), -1) >= least:
+            operator = self.take()
+            right = self.read_expression(LEVELS[operator] + 1)
             if not isinstance(left.value, int) or not isinstance(right.value, int):
                 self.fail("mixes numbers that are not integers")
-            left = Immediate(_BINARY[level][operator](left.value, right.value))
-        if level == 0 and self.accept("?"):
-            first = self.read_expression(0)
+            try:
+                left = Immediate(int(_OPERATORS[operator](left.value, right.value)))
+            except ZeroDivisionError:
+                raise PtxError("a constant expression divides by zero") from None
+        if not least and self.accept("?"):
+            first = self.read_expression()
             self.expect(":")
-            second = self.read_expression(0)
+            second = self.read_expression()
             return first if left.value else second
         return left
 
@@ -991,7 +978,7 @@ class _Operands:
                 self.take()
                 self.expect(")")
                 return self.read_unary()
-            value = self.read_expression(0)
+            value = self.read_expression()
             self.expect(")")
             return value
         if word == "WARP_SZ":
