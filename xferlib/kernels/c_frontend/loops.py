@@ -112,7 +112,7 @@ class Loops:
                     raise UnrolledError
                 yield lambda: self._body(node, following)
                 if node.after is not None:
-                    yield lambda: (self._t.effect(node.after), self._t.memory.fold())
+                    yield lambda: self._after(node)
                 if turns == 1 and expected and (self._t.b.work - begun) * expected > MOST_WRITTEN_OUT:
                     raise UnrolledError
 
@@ -127,6 +127,10 @@ class Loops:
         with self._t.block():
             self._t.statement(node.body)
         self._t.memory.end_jump(following)
+        self._t.memory.fold()
+
+    def _after(self, node: tree.Loop) -> None:
+        self._t.effect(node.after)
         self._t.memory.fold()
 
     def _count_turns(self, node: tree.Loop) -> int | None:

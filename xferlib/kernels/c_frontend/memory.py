@@ -778,7 +778,7 @@ class Memory:
         return stored if slot is None else self.b.select(slot.written, slot.value, stored)
 
     def _convert(self, place: Cell | Element, given: Value, name: str) -> Node:
-        """What is assigned to a number, as one of its type."""
+        """Convert what is assigned to a number to its type."""
         if not isinstance(given, Node):
             raise RefusedError(
                 f"{name!r} is {place.dtype}, and {_what(given)} is assigned; take a member or an element"

@@ -306,7 +306,7 @@ STEPS = ("++", "--", "p++", "p--")
 
 
 def find_target(node: Any) -> Any:
-    """What a node changes, or takes the address of; None where it does neither."""
+    """The expression that a node changes or takes the address of; None where it does neither."""
     if isinstance(node, Assignment):
         return node.target
     return node.expr if isinstance(node, Unary) and node.op in (*STEPS, "&") else None

@@ -150,11 +150,12 @@ class Types:
     def _is_true(self, given: Any) -> bool:
         """The value of a condition of types."""
         name = getattr(given, "base" if isinstance(given, tree.DeclaredType) else "owner", None)
-        trait, args = name.parts[0] if isinstance(name, tree.TypeName) else ("", ())
-        if trait == "is_same" and len(args or ()) == 2:
+        trait, given_types = name.parts[0] if isinstance(name, tree.TypeName) else ("", None)
+        args = given_types or ()
+        if trait == "is_same" and len(args) == 2:
             one, other = map(self.resolve_argument, args)
             return bool(one == other)
-        if trait == "is_floating_point" and len(args or ()) == 1:
+        if trait == "is_floating_point" and len(args) == 1:
             kind = self.resolve_argument(args[0])
             return isinstance(kind, np.dtype) and is_float(kind)
         if isinstance(given, tree.DeclaredType):

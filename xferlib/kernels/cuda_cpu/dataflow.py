@@ -58,7 +58,7 @@ _Found = TypeVar("_Found", bound=Hashable)
 
 
 def close(begin: Iterable[_Found], follow: Callable[[_Found], Iterable[_Found]]) -> set[_Found]:
-    """What is reached from a beginning by following, the beginning among it."""
+    """Everything that is reached from a beginning by following, the beginning among it."""
     found = set(begin)
     waiting = list(found)
     while waiting:

@@ -70,7 +70,7 @@ def _covers(*opcodes: str, table: dict[str, Handler] = _HANDLERS) -> Callable[[H
 
 
 def find_handler(item: Instruction) -> Handler | None:
-    """What writes an instruction; None of one that is not known."""
+    """The handler of an instruction; None of one that is not known."""
     types = [word for word in item.modifiers if word in NBYTES]
     integers = _INTEGERS | _PACKED_INTEGERS if item.opcode in ("add", "sub", "min", "max") else _INTEGERS
     is_float = item.opcode in _FLOAT_HANDLERS and bool(types) and types[-1] not in integers
@@ -1005,7 +1005,7 @@ class _Access:
 
 
 def _read_access(writer: FunctionWriter, item: Instruction) -> _Access:
-    """What the words of a load, a store or an atomic say."""
+    """Read the words of a load, a store or an atomic."""
     is_atomic, is_load = item.opcode in ("atom", "red"), item.opcode in ("ld", "ldu")
     space, operation, count, is_strong = "", "", 1, is_atomic
     known = _ATOMIC_ORDERS if is_atomic else _ORDERS
