@@ -14,13 +14,7 @@ from typing import Any
 
 from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, tree
-from xferlib.kernels.c_frontend.memory import (
-    UNTOUCHED,
-    MemoryState,
-    OrderNeededError,
-    SsaValue,
-    Touched,
-)
+from xferlib.kernels.c_frontend.memory import UNTOUCHED, MemoryState, OrderNeededError, SsaValue, Touched
 from xferlib.kernels.c_frontend.scope import (
     Cell,
     Constant,
@@ -32,12 +26,7 @@ from xferlib.kernels.c_frontend.scope import (
     is_variable,
 )
 from xferlib.kernels.c_frontend.translation import Translation
-from xferlib.kernels.ir import (
-    BOOL,
-    MOST_STEPS,
-    Node,
-    sort_nodes,
-)
+from xferlib.kernels.ir import BOOL, MOST_STEPS, Node, sort_nodes
 
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""

@@ -19,10 +19,7 @@ import numpy as np
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.tree import Alias, FunctionTree, StructTree
 from xferlib.kernels.functions import VECTOR_PARTS
-from xferlib.kernels.ir import (
-    DType,
-    Node,
-)
+from xferlib.kernels.ir import DType, Node
 
 MOST_ELEMENTS = 1024
 """Limit of an array's elements: each is a value of the program."""

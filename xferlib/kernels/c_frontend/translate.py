@@ -27,12 +27,7 @@ from xferlib.kernels import complex_formulas as complex_division
 from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
-from xferlib.kernels.c_frontend.memory import (
-    Branch,
-    Memory,
-    RefusedError,
-    SsaValue,
-)
+from xferlib.kernels.c_frontend.memory import Branch, Memory, RefusedError, SsaValue
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
@@ -118,11 +113,7 @@ class Translator:
     """Builds the nodes of one program from snippets that share a preamble, for one binding of the generic types."""
 
     def __init__(
-        self,
-        b: Builder,
-        preamble: parse.Preamble,
-        types: Mapping[str, DType],
-        ordered: frozenset[int] = frozenset(),
+        self, b: Builder, preamble: parse.Preamble, types: Mapping[str, DType], ordered: frozenset[int] = frozenset()
     ) -> None:
         self.b = b
         b.saturates = True

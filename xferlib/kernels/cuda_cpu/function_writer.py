@@ -45,11 +45,7 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Symbol,
     Vector,
 )
-from xferlib.kernels.cuda_cpu.translation import (
-    REDZONE,
-    FaultSite,
-    InlinedCall,
-)
+from xferlib.kernels.cuda_cpu.translation import REDZONE, FaultSite, InlinedCall
 
 _MOST_JOINS = 32  # XF_JOINS
 _MOST_PASSED = 8  # XF_PASSED
