@@ -101,11 +101,9 @@ class _Formula:
         d, *operands = writer.take_operands(len(types))
         values = [writer.read(operand, each) for operand, each in zip(operands, types[1:], strict=True)]
         given = {flag: int(flag in flags) for flag in self.flags}
-        nbits = 8 * NBYTES[ptx_type]
         expression = self.expression.format(
-            *values, kind=kind, type=ptx_type, nbits=nbits, is_signed=int(ptx_type[0] == "s"),
-            top=write_integer(1 << (nbits - 1), kind), **given,
-        )  # fmt: skip
+            *values, kind=kind, type=ptx_type, nbits=8 * NBYTES[ptx_type], is_signed=int(ptx_type[0] == "s"), **given
+        )
         writer.assign(d, types[0], expression)
 
 
@@ -118,7 +116,6 @@ _HANDLERS.update({
     "bfi": _Formula("u", "u u u32 u32", "({kind})xf_bfi({0}, {1}, {2}, {3}, {nbits})"),
     "bmsk": _Formula("u32", "u32 u32", "xf_bmsk({0}, {1}, {wrap})", ("clamp", "wrap")),
     "szext": _Formula("u32", "u32 u32", "xf_szext({0}, {1}, {wrap}, {is_signed})", ("clamp", "wrap")),
-    "copysign": _Formula("u", "u u", "(({0} & {top}) | ({1} & ~{top}))"),
     "selp": _Formula("t", "t t pred", "({2} ? {0} : {1})"),
 })  # fmt: skip
 _EXTRACT = _Formula("u", "u u32 u32", "({kind})xf_bfe({0}, {1}, {2}, {nbits}, {is_signed})")
@@ -649,6 +646,15 @@ def _choose_float_extreme(writer: FunctionWriter, item: Instruction) -> None:
     declared = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     writer.open_block(f"const {float_type} {declared};")
     writer.assign(operands[0], ptx_type, finish(names))
+
+
+@_covers("copysign")
+def _copy_sign(writer: FunctionWriter, item: Instruction) -> None:
+    (ptx_type,), _ = writer.split(item, (), 1)
+    d, a, b = writer.take_operands(3)
+    bits = _find_unsigned(ptx_type)
+    top = write_integer(1 << (8 * NBYTES[ptx_type] - 1), bits)
+    writer.assign(d, bits, f"(({writer.read(a, bits)} & {top}) | ({writer.read(b, bits)} & ~{top}))")
 
 
 @_covers("testp")
