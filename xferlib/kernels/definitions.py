@@ -103,11 +103,7 @@ def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
 
 def _changes_i(node: Any) -> bool:
     """Whether a node assigns to ``i``."""
-    target: Any = None
-    if isinstance(node, tree.Assignment):
-        target = node.target
-    elif isinstance(node, tree.Unary) and node.op in ("++", "--", "p++", "p--", "&"):
-        target = node.expr
+    target = tree.find_target(node)
     return isinstance(target, tree.Name) and target.name == "i"
 
 

@@ -20,6 +20,27 @@ from xferlib.kernels.cuda_cpu.code import list_c_options
 EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
 COUNTS = ("accesses", "stores", "atomics", "begun", "ended", "printed", "traps", "ticks", "fences", "yields")
 
+PTX = """
+.version 7.0
+.target sm_75
+.address_size 64
+.global .align 4 .u32 factor = 3;
+.visible .entry triple(.param .u64 x)
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<4>;
+    ld.param.u64 %rd1, [x];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.u64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3];
+    ld.global.u32 %r1, [factor];
+    mul.lo.u32 %r3, %r2, %r1;
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
+"""
+"""A kernel that multiplies its thread's element of ``int *x`` by 3, which is a variable."""
+
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 

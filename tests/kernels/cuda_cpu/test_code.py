@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
+from tests.kernels.cuda_cpu.running import PTX, needs_cc, needs_nvrtc
 from tests.processes import printed
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu import code
@@ -23,33 +23,13 @@ from xferlib.testing import configured
 
 pytestmark = needs_cc
 
-PTX = """
-.version 7.0
-.target sm_75
-.address_size 64
-.global .align 4 .u32 factor = 3;
-.visible .entry scale(.param .u64 x)
-{
-    .reg .b64 %rd<4>; .reg .b32 %r<4>;
-    ld.param.u64 %rd1, [x];
-    mov.u32 %r1, %tid.x;
-    mul.wide.u32 %rd2, %r1, 4;
-    add.u64 %rd3, %rd1, %rd2;
-    ld.global.u32 %r2, [%rd3];
-    ld.global.u32 %r1, [factor];
-    mul.lo.u32 %r3, %r2, %r1;
-    st.global.u32 [%rd3], %r3;
-    ret;
-}
-"""
-
 
 def run(loaded: code.CpuCode) -> list[int]:
     module = CpuModule(loaded, np.zeros(loaded.variables_nbytes, np.uint8))
     module.initialise()
     x = np.arange(4, dtype=np.uint32)
     module.launch(
-        "scale", (1, 1, 1), (4, 1, 1), [x.ctypes.data.to_bytes(8, "little")], [KernelMemory("x", x)], label=""
+        "triple", (1, 1, 1), (4, 1, 1), [x.ctypes.data.to_bytes(8, "little")], [KernelMemory("x", x)], label=""
     )
     return x.tolist()
 

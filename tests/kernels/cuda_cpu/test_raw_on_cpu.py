@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.kernels.cuda_cpu.running import PTX
 from tests.kernels.targets import has_nvrtc, need_nvrtc
 from tests.needed import need
 from tests.processes import printed
@@ -285,25 +286,6 @@ def test_arguments_of_another_size_than_the_kernels_are_refused(library: str) ->
     )
     with pytest.raises(KernelTypeError, match="has 8 bytes, and the signature 4"):
         kernel(1, 1, (1.0, xl.to_device(np.zeros(1, np.float32))))
-
-
-PTX = """
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry triple(.param .u64 x)
-{
-    .reg .b64 %rd<4>; .reg .b32 %r<4>;
-    ld.param.u64 %rd1, [x];
-    mov.u32 %r1, %tid.x;
-    mul.wide.u32 %rd2, %r1, 4;
-    add.u64 %rd3, %rd1, %rd2;
-    ld.global.u32 %r2, [%rd3];
-    mul.lo.u32 %r3, %r2, 3;
-    st.global.u32 [%rd3], %r3;
-    ret;
-}
-"""
 
 
 def _load_triple(folder: Path) -> xl.RawKernel:

@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._core.dtypes import float_info, small_float
 from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels import formulas
-from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
+from xferlib.kernels.functions import C_TYPES, CALLS, TABLE, c_common, c_float, fits, promote_c
 from xferlib.kernels.functions import find as find_function
 from xferlib.kernels.ir import (
     BOOL,
@@ -141,24 +141,21 @@ def _limits() -> dict[str, tuple[Any, DType]]:
         found |= {f"{prefix}_{name}": (value, INT32) for name, value in numbers.items()}
     found |= {"FLT_RADIX": (2, INT32), "FLT_ROUNDS": (1, INT32), "FLT_EVAL_METHOD": (0, INT32)}
     integers = {
-        "CHAR": (INT8, INT32), "SCHAR": (INT8, INT32), "UCHAR": (UINT8, INT32), "SHRT": (INT16, INT32),
-        "USHRT": (UINT16, INT32), "INT": (INT32, INT32), "UINT": (UINT32, UINT32), "LONG": (INT64, INT64),
-        "ULONG": (UINT64, UINT64), "LLONG": (INT64, INT64), "ULLONG": (UINT64, UINT64), "INTPTR": (INT64, INT64),
-        "UINTPTR": (UINT64, UINT64), "INTMAX": (INT64, INT64), "UINTMAX": (UINT64, UINT64), "PTRDIFF": (INT64, INT64),
-        "SIZE": (UINT64, UINT64), "SIG_ATOMIC": (INT32, INT32), "WCHAR": (INT32, INT32), "WINT": (UINT32, UINT32),
+        "CHAR": INT8, "SCHAR": INT8, "UCHAR": UINT8, "SHRT": INT16, "USHRT": UINT16, "INT": INT32, "UINT": UINT32,
+        "LONG": INT64, "ULONG": UINT64, "LLONG": INT64, "ULLONG": UINT64, "INTPTR": INT64, "UINTPTR": UINT64,
+        "INTMAX": INT64, "UINTMAX": UINT64, "PTRDIFF": INT64, "SIZE": UINT64, "SIG_ATOMIC": INT32, "WCHAR": INT32,
+        "WINT": UINT32,
     }  # fmt: skip
-    for bits, signed, unsigned in ((8, INT8, UINT8), (16, INT16, UINT16), (32, INT32, UINT32), (64, INT64, UINT64)):
-        kinds = (INT32, INT32) if bits < 32 else (signed, unsigned)
-        for form in ("", "_LEAST"):
-            integers |= {f"INT{form}{bits}": (signed, kinds[0]), f"UINT{form}{bits}": (unsigned, kinds[1])}
-        wide = bits in (16, 32)  # as on 64-bit Linux
-        integers[f"INT_FAST{bits}"] = (INT64, INT64) if wide else (signed, kinds[0])
-        integers[f"UINT_FAST{bits}"] = (UINT64, UINT64) if wide else (unsigned, kinds[1])
-    for name, (held, kind) in integers.items():
+    for sign in ("INT", "UINT"):
+        for bits in (8, 16, 32, 64):
+            exact = C_TYPES[f"{sign.lower()}{bits}"]
+            fast = C_TYPES[f"{sign.lower()}64"] if bits in (16, 32) else exact  # as on 64-bit Linux
+            integers |= {f"{sign}{bits}": exact, f"{sign}_LEAST{bits}": exact, f"{sign}_FAST{bits}": fast}
+    for name, held in integers.items():
         info = np.iinfo(held)
-        found[f"{name}_MAX"] = (int(info.max), kind)
+        found[f"{name}_MAX"] = (int(info.max), promote_c(held))
         if held.kind == "i" or name == "WINT":
-            found[f"{name}_MIN"] = (int(info.min), kind)
+            found[f"{name}_MIN"] = (int(info.min), promote_c(held))
     found["CHAR_BIT"] = (8, INT32)
     found["MB_LEN_MAX"] = (16, INT32)
     return found

@@ -14,13 +14,7 @@ from typing import Any
 
 from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, tree
-from xferlib.kernels.c_frontend.memory import (
-    UNTOUCHED,
-    MemoryState,
-    OrderNeededError,
-    SsaValue,
-    Touched,
-)
+from xferlib.kernels.c_frontend.memory import UNTOUCHED, MemoryState, OrderNeededError, SsaValue, Touched
 from xferlib.kernels.c_frontend.scope import (
     Cell,
     Constant,
@@ -32,12 +26,7 @@ from xferlib.kernels.c_frontend.scope import (
     is_variable,
 )
 from xferlib.kernels.c_frontend.translation import Translation
-from xferlib.kernels.ir import (
-    BOOL,
-    MOST_STEPS,
-    Node,
-    sort_nodes,
-)
+from xferlib.kernels.ir import BOOL, MOST_STEPS, Node, sort_nodes
 
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
@@ -162,8 +151,10 @@ class Loops:
         first, last = values
         if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
             return None
-        if any(owner_of(each) == target.name for each in _targets(node.body)):
-            return None
+        for each in tree.walk(node.body):
+            changed = each.args if isinstance(each, tree.CallExpression) else [tree.find_target(each)]
+            if any(owner_of(one) == target.name for one in changed):
+                return None
         return max(0, int((int(last) - int(first)) / step))
 
     def _test(self, condition: Any) -> bool | None:
@@ -196,12 +187,8 @@ class Loops:
         parts = (node.condition, node.body, node.after)
         has_calls = False
         for each in tree.walk(*parts):
-            targets: list[Any] = []
-            if isinstance(each, tree.Assignment):
-                targets = [each.target]
-            elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-                targets = [each.expr]
-            elif isinstance(each, tree.CallExpression):
+            targets = [tree.find_target(each)]
+            if isinstance(each, tree.CallExpression):
                 has_calls = True
                 if isinstance(each.function, tree.Member):
                     targets = [each.function.owner]
@@ -378,20 +365,9 @@ def may_change(node: Any) -> bool:
     """Whether an expression may change memory."""
     return any(
         isinstance(each, (tree.Assignment, tree.CallExpression))
-        or (isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--"))
+        or (isinstance(each, tree.Unary) and each.op in tree.STEPS)
         for each in tree.walk(node)
     )
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    """The targets of assignments in statements, by their syntax."""
-    for each in tree.walk(node):
-        if isinstance(each, tree.Assignment):
-            yield each.target
-        elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-            yield each.expr
-        elif isinstance(each, tree.CallExpression):
-            yield from each.args
 
 
 def _leaves(node: Any) -> bool:
@@ -402,16 +378,12 @@ def _leaves(node: Any) -> bool:
     )
 
 
+_WHOLES = {tree.Index: "array", tree.Member: "owner", tree.Unary: "expr", tree.Cast: "expr", tree.Binary: "left"}
+"""The field of an expression that has the variable of which it is a part."""
+
+
 def owner_of(target: Any) -> str | None:
     """The name of the variable of which a target is a part."""
-    while True:
-        if isinstance(target, tree.Index):
-            target = target.array
-        elif isinstance(target, tree.Member):
-            target = target.owner
-        elif isinstance(target, (tree.Unary, tree.Cast)):
-            target = target.expr
-        elif isinstance(target, tree.Binary):
-            target = target.left
-        else:
-            return target.name if isinstance(target, tree.Name) else None
+    while (field := _WHOLES.get(type(target))) is not None:
+        target = getattr(target, field)
+    return target.name if isinstance(target, tree.Name) else None

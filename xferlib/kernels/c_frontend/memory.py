@@ -432,14 +432,8 @@ class Memory:
 
     def store(self, place: Any, value: Value, name: str = "this") -> Value:
         """Write an object; returns the converted value. ``name`` is for messages."""
-        if isinstance(place, (ReadOnly, Constant)):
-            raise RefusedError(f"{name!r} is read-only here; assign to an output or a local variable")
         if isinstance(place, Cell):
-            if not isinstance(value, Node):
-                raise RefusedError(
-                    f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element"
-                )
-            value = self.b.cast(value, place.dtype)
+            value = self._convert(place, value, name)
             self.state.cells.pop(place, None)  # what is written again is stored after what was written before
             self.state.cells[place] = SsaValue(value, self.true)
             return value
@@ -481,10 +475,8 @@ class Memory:
                 before_branch = self.enter(condition)
                 self.store(each, value, name)
                 self.merge(condition, self.leave(before_branch), self.state)
-        return self.convert(value, place.dtype)
-
-    def convert(self, value: Value, dtype: Any) -> Value:
-        return self.b.cast(value, dtype) if isinstance(value, Node) and isinstance(dtype, np.dtype) else value
+        is_number = isinstance(value, Node) and isinstance(place.dtype, np.dtype)
+        return self.b.cast(value, place.dtype) if is_number else value
 
     def _store_pointer(self, place: PointerVariable, value: Value) -> Value:
         if not isinstance(value, Pointer):
@@ -785,12 +777,16 @@ class Memory:
         stored = self.b.gather(param, place.index, self.path)
         return stored if slot is None else self.b.select(slot.written, slot.value, stored)
 
-    def _store_element(self, place: Element, given: Value, name: str) -> Node:
+    def _convert(self, place: Cell | Element, given: Value, name: str) -> Node:
+        """Convert what is assigned to a number to its type."""
         if not isinstance(given, Node):
             raise RefusedError(
                 f"{name!r} is {place.dtype}, and {_what(given)} is assigned; take a member or an element"
             )
-        value = self.b.cast(given, place.dtype)
+        return self.b.cast(given, place.dtype)
+
+    def _store_element(self, place: Element, given: Value, name: str) -> Node:
+        value = self._convert(place, given, name)
         value = self.b.one_nan(value) if self.b.reads_bits else value
         if place.param in self.ordered:
             self._check_store(place, value)

@@ -12,6 +12,7 @@ tree-sitter, whose text has a plain number in their place.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,33 +94,15 @@ _OWN_OPERATORS = frozenset(f"operator{each}" for each in ("=", "()", "[]", "->",
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(slots=True)
-class NameKinds:
-    """The kinds of the names that a block knows: ``type``, ``template`` (of types), a ``function`` or ``""``.
+NameKinds = ChainMap[str, str]
+"""The kinds of the names of a block and those around it: ``type``, ``template`` (of types), a ``function`` or ``""``.
 
-    Within a template of structs its own name is ``both``: the type, and the template.
-    """
-
-    known: dict[str, str]
-    outer: NameKinds | None = None
-
-    def templates(self) -> set[str]:
-        """The names of all templates."""
-        found = {name for name, kind in self.known.items() if kind in ("template", "function", "both")}
-        return found if self.outer is None else found | self.outer.templates()
-
-    def find(self, name: str) -> str | None:
-        """The kind of a name; None of one that is not known."""
-        scope: NameKinds | None = self
-        while scope is not None:
-            if name in scope.known:
-                return scope.known[name]
-            scope = scope.outer
-        return None
+Within a template of structs its own name is ``both``: the type, and the template.
+"""
 
 
 def _outermost(types: frozenset[str] = frozenset()) -> NameKinds:
-    return NameKinds({**dict.fromkeys(TYPES | types, "type"), **dict.fromkeys(TEMPLATES, "template")})
+    return ChainMap({**dict.fromkeys(TYPES | types, "type"), **dict.fromkeys(TEMPLATES, "template")})
 
 
 @dataclass(slots=True)
@@ -175,7 +158,7 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
     know_types(text)
     source = SourceText(text, what)
     tokens = Preprocessor(source, dict(preamble.macros)).run()
-    reader = _Reading(source, tokens, NameKinds({}, preamble.names))
+    reader = _Reading(source, tokens, preamble.names.new_child())
     return Snippet(source, tuple(reader.expression() if is_expression else reader.statements()))
 
 
@@ -204,7 +187,8 @@ class _Reading:
         self.tokens = tokens
         self.names = names
         self.text = SyntaxText([], "", "")
-        self.templates = {*TEMPLATES, *CASTS, *templates_in(tokens), *names.templates()}
+        known = {name for name, kind in names.items() if kind in ("template", "function", "both")}
+        self.templates = {*TEMPLATES, *CASTS, *templates_in(tokens), *known}
         self._is_in_function = False
 
     # --- entries
@@ -283,13 +267,13 @@ class _Reading:
         return text
 
     def _declare(self, name: str, kind: str = "") -> None:
-        self.names.known[name] = kind
+        self.names[name] = kind
 
     @contextmanager
     def _scope(self, known: Mapping[str, str] = NO_NAMES) -> Iterator[None]:
         """Read a block, whose names end with it."""
         outside = self.names
-        self.names = NameKinds(dict(known), outside)
+        self.names = outside.new_child(dict(known))
         yield
         self.names = outside
 
@@ -360,9 +344,9 @@ class _Reading:
         if node.type in ("primitive_type", "sized_type_specifier", "dependent_type"):
             return True
         if node.type in ("identifier", "type_identifier"):
-            return self.names.find(node.text.decode()) in ("type", "both") or node.text.decode() in _SIZED
+            return self.names.get(node.text.decode()) in ("type", "both") or node.text.decode() in _SIZED
         if node.type in ("template_function", "template_type"):
-            return self.names.find(_part(node, "name").text.decode()) in ("template", "both")
+            return self.names.get(_part(node, "name").text.decode()) in ("template", "both")
         if node.type != "qualified_identifier":
             return False
         scope, last = _part(node, "scope"), _part(node, "name")
@@ -374,7 +358,7 @@ class _Reading:
 
     def _is_known(self, name: TypeName) -> bool:
         first = name.parts[0][0]
-        return self.names.find(first) in ("type", "template", "both") or " " in first
+        return self.names.get(first) in ("type", "template", "both") or " " in first
 
     # --- expressions
     def _expr(self, node: Any) -> Any:
@@ -497,7 +481,7 @@ class _Reading:
                 isinstance(found, tree.Name)
                 and place
                 and chain[place - 1] == "<"
-                and self.names.find(found.name) == "type"
+                and self.names.get(found.name) == "type"
             ):
                 name = self._expr(chain[place - 2])
                 shown = name.name if isinstance(name, tree.Name) else "of this name"
@@ -798,7 +782,7 @@ class _Reading:
             declarator = _part(node, "declarator")
             is_product = declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator")
             if is_product:  # a * b; of values: a pointer would be given its place here
-                known = "" if self.names.find(str(base)) == "" else f": {str(base)!r} is not a type, and this a product"
+                known = "" if self.names.get(str(base)) == "" else f": {str(base)!r} is not a type, and this a product"
                 raise self.source.error(f"a statement without effect{known}; assign its value", at)
             message = f"unknown type {str(base)!r}; use a C or NumPy type name"
             raise self.source.error(message, base.at, max(base.width, 1))
@@ -984,8 +968,8 @@ class _Reading:
                 self.fail(node, "C cannot be read here; a function has its parameters in brackets")
             is_operator = name_node.type == "operator_name"
             name = "".join(self._texts(name_node)) if is_operator else self._word(name_node)
-            if not is_method and not is_operator and not types and outer.known.get(name) != "function":
-                outer.known[name] = ""
+            if not is_method and not is_operator and not types and outer.maps[0].get(name) != "function":
+                outer[name] = ""
             if any(each.type == "trailing_return_type" for each in function.named_children):
                 self.fail(function, "a type behind the parameters is not supported; write it in front of the function")
             params = self._parameters(_part(function, "parameters"))

@@ -316,7 +316,8 @@ class Preprocessor:
             is_bracketed = at + 1 < len(line) and line[at + 1].text == "("
             place = at + 1 + is_bracketed
             defined = self._is_defined(line[place].text) if place < len(line) else None
-            asked.append(Token("name", "__unknown", each.at) if defined is None else _number(int(defined), each.at))
+            kind, text = ("name", "__unknown") if defined is None else ("number", str(int(defined)))
+            asked.append(Token(kind, text, each.at))
             at = place + 1 + is_bracketed
         try:
             return _ConditionValue(self._expand(asked), self._value_of_name).value()
@@ -463,17 +464,12 @@ def _arguments(waiting: list[Token]) -> list[list[Token]] | None:
     return None
 
 
-def _number(value: int, at: int) -> Token:
-    return Token("number", str(value), at)
-
-
 def parse_options(options: Mapping[str, str]) -> dict[str, TokenMacro]:
     """The macros of a compiler's options, by name and text."""
-    found = {}
-    for name, text in options.items():
-        body = [each for each in tokens(SourceText(text, "options")) if each.kind != "newline"]
-        found[name] = TokenMacro(tuple(body))
-    return found
+    return {
+        name: TokenMacro(tuple(each for each in tokens(SourceText(text, "options")) if each.kind != "newline"))
+        for name, text in options.items()
+    }
 
 
 PREDEFINED: Macros = MappingProxyType({
@@ -504,7 +500,7 @@ LEVELS = {
     for op in ops.split()
 }  # fmt: skip
 """How closely the operators of two operands bind."""
-_BINARY: dict[str, Callable[[int, int], int]] = {
+OPERATORS: Mapping[str, Callable[[int, int], int]] = MappingProxyType({
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
     "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
@@ -512,7 +508,8 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
-}  # fmt: skip
+})  # fmt: skip
+"""The operators of constant integers, beside those that may leave one operand out."""
 
 
 def _unheld() -> int:
@@ -566,7 +563,7 @@ class _ConditionValue:
             return None if left is None or right is None else int(not decides)
         if left is None or right is None:
             return None
-        return self._check_range(int(_BINARY[sign](left, right)))
+        return self._check_range(int(OPERATORS[sign](left, right)))
 
     def _unary(self) -> int | None:
         word = self._next()

@@ -19,10 +19,7 @@ import numpy as np
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.tree import Alias, FunctionTree, StructTree
 from xferlib.kernels.functions import VECTOR_PARTS
-from xferlib.kernels.ir import (
-    DType,
-    Node,
-)
+from xferlib.kernels.ir import DType, Node
 
 MOST_ELEMENTS = 1024
 """Limit of an array's elements: each is a value of the program."""
@@ -158,10 +155,6 @@ class Pointer:
     is_const: bool = False
     kind = "P"
 
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.base,)
-
 
 Value = Any
 
@@ -178,7 +171,7 @@ def leaves(value: Value) -> list[Node]:
     return [value]
 
 
-# --- objects; of those that consist of others or lead to them, ``inside`` has these
+# --- objects; of those that consist of others, ``inside`` has these
 
 
 class Cell:
@@ -217,10 +210,6 @@ class ArrayRow:
     offset: Node
     dtype: ArrayType
 
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.array,)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw:
@@ -237,10 +226,6 @@ class Own:
 
     name: str
     cell: Any
-
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.cell,)
 
 
 class Element:
@@ -263,10 +248,6 @@ class ComplexParts:
     """A `Pointer`."""
     dtype: DType
 
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.base,)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComplexPart:
@@ -276,10 +257,6 @@ class ComplexPart:
     is_imaginary: bool
     dtype: DType
 
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.whole,)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bits:
@@ -287,10 +264,6 @@ class Bits:
 
     whole: Any
     dtype: DType
-
-    @property
-    def inside(self) -> tuple[Any, ...]:
-        return (self.whole,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,6 +317,10 @@ class Constant:
         return self.value.dtype
 
 
+_TARGETS = {Pointer: "base", ArrayRow: "array", Own: "cell", ComplexParts: "base", ComplexPart: "whole", Bits: "whole"}
+"""The one object that a value or an object leads to, by the name of its attribute; several are in ``inside``."""
+
+
 def plain(place: Any) -> Any:
     """The object itself of one that may be read-only."""
     while isinstance(place, ReadOnly):
@@ -356,9 +333,10 @@ def numbers_of(place: Any) -> Iterator[Cell | Element]:
     place = plain(place)
     if isinstance(place, (Cell, Element)):
         yield place
-    else:
-        for each in getattr(place, "inside", ()):
-            yield from numbers_of(each)
+        return
+    target = _TARGETS.get(type(place))
+    for each in getattr(place, "inside", ()) if target is None else (getattr(place, target),):
+        yield from numbers_of(each)
 
 
 def cells_of(place: Any) -> Iterator[Cell]:

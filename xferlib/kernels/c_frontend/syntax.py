@@ -11,6 +11,7 @@ import bisect
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Container
 from typing import Any, NoReturn
 
@@ -115,19 +116,19 @@ def _add_brackets(tokens: list[Token]) -> list[Token]:
                 groups.append([*found, number])
         elif each.text == "," and opened:
             opened[-1].append(number)
-    opening: dict[int, int] = {}
-    closing: dict[int, int] = {}
+    opening: Counter[int] = Counter()
+    closing: Counter[int] = Counter()
     for group in groups:
         for first, last in itertools.pairwise(group):
             if any(each.kind == "sign" and each.text.endswith("=") for each in tokens[first + 1 : last]):
-                opening[first + 1] = opening.get(first + 1, 0) + 1
-                closing[last] = closing.get(last, 0) + 1
+                opening[first + 1] += 1
+                closing[last] += 1
     if not opening:
         return tokens
     found_tokens: list[Token] = []
     for number, each in enumerate(tokens):
-        found_tokens += [Token("sign", ")", each.at)] * closing.get(number, 0)
-        found_tokens += [Token("sign", "(", each.at)] * opening.get(number, 0)
+        found_tokens += [Token("sign", ")", each.at)] * closing[number]
+        found_tokens += [Token("sign", "(", each.at)] * opening[number]
         found_tokens.append(each)
     return found_tokens
 

@@ -27,12 +27,7 @@ from xferlib.kernels import complex_formulas as complex_division
 from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
-from xferlib.kernels.c_frontend.memory import (
-    Branch,
-    Memory,
-    RefusedError,
-    SsaValue,
-)
+from xferlib.kernels.c_frontend.memory import Branch, Memory, RefusedError, SsaValue
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
@@ -98,7 +93,6 @@ _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 _SHIFTS = {"<<": "shl", ">>": "shr"}
 _LISTS = {"shape": "extent", "strides": "stride"}
-_MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
 
 
 class TranslationTooLongError(Exception):
@@ -119,11 +113,7 @@ class Translator:
     """Builds the nodes of one program from snippets that share a preamble, for one binding of the generic types."""
 
     def __init__(
-        self,
-        b: Builder,
-        preamble: parse.Preamble,
-        types: Mapping[str, DType],
-        ordered: frozenset[int] = frozenset(),
+        self, b: Builder, preamble: parse.Preamble, types: Mapping[str, DType], ordered: frozenset[int] = frozenset()
     ) -> None:
         self.b = b
         b.saturates = True
@@ -333,7 +323,7 @@ class Translator:
             self.calls.call(expr, is_used=False)
         elif (
             isinstance(expr, (tree.Assignment,))
-            or (isinstance(expr, tree.Unary) and expr.op in ("++", "--", "p++", "p--"))
+            or (isinstance(expr, tree.Unary) and expr.op in tree.STEPS)
             or (isinstance(expr, (tree.Conditional, tree.Binary)) and may_change(expr))
             or (isinstance(expr, tree.Unary) and self.calls.operator(expr.op) is not None)
         ):
@@ -588,14 +578,13 @@ class Translator:
     def evaluate(self, node: Any) -> tuple[Any, Any]:
         """The object that an expression stands for, None where it stands for none, and its value, None if not read."""
         self.count(1)
+        translate = _EXPRESSIONS.get(type(node))
+        if translate is None:
+            self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
         try:
-            found = _EXPRESSIONS[type(node)](self, node)
+            found = translate(self, node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
-        except KeyError:
-            if type(node) in _EXPRESSIONS:
-                raise
-            self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
         if type(found) is tuple:
             return found
         return (None, found) if type(found) is Node or not is_variable(found) else (found, None)
@@ -736,7 +725,7 @@ class Translator:
 
     def _unary(self, node: tree.Unary) -> Any:
         op = node.op
-        if op in ("++", "--", "p++", "p--"):
+        if op in tree.STEPS:
             count = self.b.const(1, INT32)
             place, before, after = self._update(
                 node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count)

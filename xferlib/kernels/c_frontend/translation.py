@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from xferlib.kernels.c_frontend import tree
 from xferlib.kernels.c_frontend.memory import Memory
-from xferlib.kernels.c_frontend.scope import (
-    CompoundValue,
-    Frame,
-    Pointer,
-    Scope,
-    StructType,
-)
+from xferlib.kernels.c_frontend.scope import CompoundValue, Frame, Pointer, Scope, StructType
 from xferlib.kernels.ir import Builder, Node
 
 if TYPE_CHECKING:

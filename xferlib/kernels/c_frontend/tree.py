@@ -301,6 +301,17 @@ def has(kinds: tuple[type[Any], ...], *roots: Any) -> bool:
     return any(isinstance(node, kinds) for node in walk(*roots))
 
 
+STEPS = ("++", "--", "p++", "p--")
+"""The operators that count a variable up or down."""
+
+
+def find_target(node: Any) -> Any:
+    """The expression that a node changes or takes the address of; None where it does neither."""
+    if isinstance(node, Assignment):
+        return node.target
+    return node.expr if isinstance(node, Unary) and node.op in (*STEPS, "&") else None
+
+
 def names_in(*roots: Any) -> frozenset[str]:
     """The names that stand for values within some nodes."""
     return frozenset(each.name for each in walk(*roots) if isinstance(each, Name))

@@ -9,8 +9,7 @@ constructor of a struct, or the list of an array's elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -150,19 +149,14 @@ class Types:
 
     def _is_true(self, given: Any) -> bool:
         """The value of a condition of types."""
-        name = (
-            given.base
-            if isinstance(given, tree.DeclaredType)
-            else given.owner
-            if isinstance(given, tree.Name)
-            else None
-        )
-        parts = name.parts if name is not None else ()
-        if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
-            one, other = map(self.resolve_argument, parts[0][1])
+        name = getattr(given, "base" if isinstance(given, tree.DeclaredType) else "owner", None)
+        trait, given_types = name.parts[0] if isinstance(name, tree.TypeName) else ("", None)
+        args = given_types or ()
+        if trait == "is_same" and len(args) == 2:
+            one, other = map(self.resolve_argument, args)
             return bool(one == other)
-        if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
-            kind = self.resolve_argument(parts[0][1][0])
+        if trait == "is_floating_point" and len(args) == 1:
+            kind = self.resolve_argument(args[0])
             return isinstance(kind, np.dtype) and is_float(kind)
         if isinstance(given, tree.DeclaredType):
             self._t.fail(given, "this condition of types is not supported; name the type")
@@ -274,7 +268,9 @@ class Types:
         for name, expr in node.numbers:
             value += 1
             if expr is not None:
-                with self._with_numbers({each: self._enumerator(expr, number) for each, number in values.items()}):
+                earlier = Scope(self._t.frame.scope)
+                earlier.names.update({each: self._enumerator(expr, number) for each, number in values.items()})
+                with self._t.inside(earlier, self._t.frame.source):
                     given = self._t.memory.constant(self._t.value_of_number(expr))
                 if given is None or given.dtype.kind not in "biu":
                     self._t.fail(expr, "the number of an enumeration must be an integer that is known at translation")
@@ -299,14 +295,6 @@ class Types:
         if not fits(value, dtype):
             self._t.fail(node, f"{value} is out of range for an enumeration")
         return Constant(self._t.b.const(value, dtype))
-
-    @contextmanager
-    def _with_numbers(self, numbers: dict[str, Any]) -> Iterator[None]:
-        outside = self._t.frame.scope
-        self._t.frame.scope = Scope(outside)
-        self._t.frame.scope.names.update(numbers)
-        yield
-        self._t.frame.scope = outside
 
     # --- conversions
     def convert(self, node: Any, kind: Any) -> Any:

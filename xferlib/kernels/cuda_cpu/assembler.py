@@ -18,23 +18,13 @@ import re
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from xferlib.kernels.cuda_cpu.ptx import (
-    Address,
-    Immediate,
-    Instruction,
-    Not,
-    Operand,
-    OperandList,
-    Pair,
-    PtxFunction,
-    PtxLabel,
-    Register,
-    Vector,
-)
+from xferlib.kernels.cuda_cpu import ptx
+from xferlib.kernels.cuda_cpu.dataflow import find_registers
+from xferlib.kernels.cuda_cpu.ptx import Address, Immediate, Instruction, Operand, PtxFunction, PtxLabel, Register
 
 _TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 _BLOCK_ENDS = {"bra", "brx", "call", "exit", "ret"}
@@ -74,11 +64,10 @@ class _Numbers:
     """New registers of a function."""
 
     def __init__(self, function: PtxFunction) -> None:
-        used = [register.number for register in function.param_registers.values()]
-        for item in function.body or ():
-            if isinstance(item, Instruction):
-                used += [register.number for operand in item.operands for register in _list_registers(operand)]
-                used += [item.guard.number] if item.guard is not None else []
+        used = {register.number for register in function.param_registers.values()}
+        for _, item in function.instructions:
+            used |= find_registers(item.operands, with_addresses=True)
+            used |= {item.guard.number} if item.guard is not None else set()
         self.numbers = count(max(used, default=0) + 1)
 
     def make(self, name: str, ptx_type: str) -> Register:
@@ -105,20 +94,12 @@ class _Expansion:
         self.body = function.body or []
         self.numbers = _Numbers(function)
         self.constants: dict[int, Immediate] = {}
+        instructions = [item for _, item in function.instructions]
         written = Counter(
-            register.number
-            for item in self.body
-            if isinstance(item, Instruction)
-            for operand in item.operands[:1]
-            for register in _list_registers(operand)
+            number for item in instructions for number in find_registers(item.operands[:1], with_addresses=True)
         )
-        for item in self.body:
-            if (
-                isinstance(item, Instruction)
-                and item.opcode == "mov"
-                and item.guard is None
-                and len(item.operands) == 2
-            ):
+        for item in instructions:
+            if item.opcode == "mov" and item.guard is None and len(item.operands) == 2:
                 target, source = item.operands
                 if isinstance(target, Register) and isinstance(source, Immediate) and written[target.number] == 1:
                     self.constants[target.number] = source
@@ -194,22 +175,6 @@ class _Expansion:
 # ---- contraction ----
 
 
-def _list_registers(operand: Operand) -> Iterator[Register]:
-    match operand:
-        case Register():
-            yield operand
-        case Address(base=Register() as base):
-            yield base
-        case Vector(items=items) | OperandList(items=items):
-            for item in items:
-                yield from _list_registers(item)
-        case Pair(first=first, second=second):
-            yield from _list_registers(first)
-            yield from _list_registers(second)
-        case Not(operand=inner):
-            yield from _list_registers(inner)
-
-
 def _is_plain(item: Instruction, *allowed: str) -> bool:
     """Whether an arithmetic instruction of a floating type leaves its rounding open."""
     return (
@@ -236,9 +201,10 @@ class _Contraction:
                 continue
             block += item.opcode in _BLOCK_ENDS
             for position, operand in enumerate(item.operands):
-                for register in _list_registers(operand):
-                    is_target = position == 0 and not isinstance(operand, Address)
-                    (self.definitions if is_target else self.readers).setdefault(register.number, []).append(index)
+                for register in ptx.walk([operand]):
+                    if isinstance(register, Register):
+                        is_target = position == 0 and not isinstance(operand, Address)
+                        (self.definitions if is_target else self.readers).setdefault(register.number, []).append(index)
             if item.guard is not None:
                 self.readers.setdefault(item.guard.number, []).append(index)
 
@@ -306,12 +272,11 @@ class _Contraction:
 
     def is_usable(self, product: _Product) -> bool:
         last = max(product.uses, default=0)
-        for operand in product.item.operands[1:]:
-            for register in _list_registers(operand):
-                changes = self.definitions.get(register.number, [])
-                change = bisect_right(changes, product.index)
-                if change < len(changes) and changes[change] < last:
-                    return False
+        for number in find_registers(product.item.operands[1:], with_addresses=True):
+            changes = self.definitions.get(number, [])
+            change = bisect_right(changes, product.index)
+            if change < len(changes) and changes[change] < last:
+                return False
         for use in product.uses:
             item = self.body[use]
             if isinstance(item, PtxLabel) or item.opcode not in ("add", "sub") or not _is_plain(item, "sat"):

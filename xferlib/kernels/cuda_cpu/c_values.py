@@ -21,20 +21,8 @@ def name_c_type(ptx_type: str) -> str:
     return (_SIGNED if ptx_type in ("s8", "s16", "s32", "s64") else UNSIGNED)[NBYTES[ptx_type]]
 
 
-C_NBYTES = {
-    "u8": 1,
-    "s8": 1,
-    "u16": 2,
-    "s16": 2,
-    "u32": 4,
-    "s32": 4,
-    "f32": 4,
-    "u64": 8,
-    "s64": 8,
-    "f64": 8,
-    "xf_b128": 16,
-}
-FLOATS = ("f32", "f64")
+FLOATS = {"f32": 4, "f64": 8}
+C_NBYTES = {name: nbytes for kinds in (UNSIGNED, _SIGNED) for nbytes, name in kinds.items()} | FLOATS
 
 
 def convert_value(expression: str, source: str, target: str) -> str:
@@ -52,11 +40,7 @@ def convert_value(expression: str, source: str, target: str) -> str:
         return f"(xf_b128){{{expression}, 0}}"
     if source == "xf_b128":
         return f"({target})({expression}).x"
-    return f"({target}){expression}" if _is_atom(expression) else f"({target})({expression})"
-
-
-def _is_atom(expression: str) -> bool:
-    return expression.isidentifier()
+    return f"({target}){expression}" if expression.isidentifier() else f"({target})({expression})"
 
 
 def write_integer(value: int, kind: str) -> str:

@@ -26,15 +26,9 @@ from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu.translation import TranslatedModule, pack, unpack
 
 _OPTIONS = (
-    "-O1",
-    "-std=gnu11",
-    "-ffp-contract=off",
-    "-fno-strict-aliasing",
-    "-fno-math-errno",
-    "-w",
-    "-fcaller-saves",
+    "-O1", "-std=gnu11", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-math-errno", "-w", "-fcaller-saves",
     "-fno-asynchronous-unwind-tables",
-)
+)  # fmt: skip
 _SOURCE = "kernel.cu"
 """The name of a source for the compiler; headers have others."""
 _MOST_NBYTES = 64 << 20

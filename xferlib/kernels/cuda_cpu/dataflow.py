@@ -16,24 +16,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from xferlib.kernels.cuda_cpu.ptx import (
     Address,
     Immediate,
     Instruction,
-    Not,
     Operand,
-    OperandList,
-    Pair,
     PtxFunction,
     PtxLabel,
     PtxVariable,
     Register,
     Symbol,
-    Vector,
+    walk,
 )
 
 NO_EFFECT = {
@@ -53,18 +51,20 @@ _MEMORY = {"ld", "ldu", "st", "atom", "red"}
 
 def find_registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
     """The numbers of the registers among operands."""
-    found: set[int] = set()
-    for operand in operands:
-        if isinstance(operand, Register):
-            found.add(operand.number)
-        elif isinstance(operand, Vector | OperandList):
-            found |= find_registers(operand.items, with_addresses=with_addresses)
-        elif isinstance(operand, Pair):
-            found |= find_registers([operand.first, operand.second], with_addresses=with_addresses)
-        elif isinstance(operand, Not):
-            found |= find_registers([operand.operand], with_addresses=with_addresses)
-        elif with_addresses and isinstance(operand, Address) and isinstance(operand.base, Register):
-            found.add(operand.base.number)
+    return {each.number for each in walk(operands, with_addresses=with_addresses) if isinstance(each, Register)}
+
+
+_Found = TypeVar("_Found", bound=Hashable)
+
+
+def close(begin: Iterable[_Found], follow: Callable[[_Found], Iterable[_Found]]) -> set[_Found]:
+    """Everything that is reached from a beginning by following, the beginning among it."""
+    found = set(begin)
+    waiting = list(found)
+    while waiting:
+        more = set(follow(waiting.pop())) - found
+        found |= more
+        waiting += more
     return found
 
 
@@ -78,9 +78,14 @@ def find_sources(item: Instruction) -> set[int]:
     return find_registers(item.operands[has_target(item) :], with_addresses=True)
 
 
-def find_results(item: Instruction) -> set[int]:
-    """The registers that it writes."""
-    return find_registers(item.operands[:1]) if has_target(item) else set()
+def find_results(*items: Instruction) -> set[int]:
+    """The registers that instructions write."""
+    return set[int]().union(*(find_registers(item.operands[:1]) for item in items if has_target(item)))
+
+
+def find_used(item: Instruction) -> set[int]:
+    """The registers that an instruction reads, its guard among them."""
+    return find_sources(item) | ({item.guard.number} if item.guard is not None else set())
 
 
 def find_targets(function: PtxFunction, instruction: Instruction) -> list[PtxLabel]:
@@ -96,49 +101,27 @@ def find_targets(function: PtxFunction, instruction: Instruction) -> list[PtxLab
 
 def find_unwritten(function: PtxFunction) -> set[int]:
     """Registers that may be read before they are written: what is live at the beginning."""
-    body = function.body or []
-    # Blocks: what they read before they write it, what they write for sure, and where they lead.
-    reads: list[set[int]] = [set()]
-    writes: list[set[int]] = [{register.number for register in function.param_registers.values()}]
-    follows: list[list[PtxLabel | int]] = [[]]
-    at_label: dict[int, int] = {}
-
-    def begin_block(*, falls: bool) -> None:
-        if falls:
-            follows[-1].append(len(reads))
-        reads.append(set())
-        writes.append(set())
-        follows.append([])
-
-    for item in body:
-        if isinstance(item, PtxLabel):
-            begin_block(falls=True)
-            at_label[item.number] = len(reads) - 1
-            continue
-        used = find_sources(item)
-        if item.guard is not None:
-            used.add(item.guard.number)
-        reads[-1] |= used - writes[-1]
+    flow = ValueFlow(function)
+    blocks = flow.blocks
+    params = {register.number for register in function.param_registers.values()}
+    reads: list[set[int]] = [set() for _ in blocks.starts]  # before a block writes them
+    writes: list[set[int]] = [set() for _ in blocks.starts]  # for sure
+    writes[0] |= params
+    for index, item in flow.instructions:
+        number = blocks.find(index)
+        reads[number] |= find_used(item) - writes[number]
         if item.guard is None:
-            writes[-1] |= find_results(item)
-        if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
-            follows[-1].extend(find_targets(function, item))
-            begin_block(falls=item.guard is not None or item.opcode == "trap")
-    exits = {register.number for register in function.param_registers.values()}
-    reads[-1] |= exits - writes[-1]
-    live = [set(block) for block in reads]
-    changed = True
-    while changed:
-        changed = False
+            writes[number] |= find_results(item)
+    if not flow.body or len(flow.body) in flow.find_next(len(flow.body) - 1):
+        reads[-1] |= params - writes[-1]
+    is_changed = True
+    while is_changed:
+        is_changed = False
         for number in range(len(reads) - 1, -1, -1):
-            after: set[int] = set()
-            for target in follows[number]:
-                after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
-            before = live[number] | (after - writes[number])
-            if len(before) != len(live[number]):
-                live[number] = before
-                changed = True
-    return live[0]
+            more = set[int]().union(*(reads[each] for each in blocks.after[number])) - writes[number] - reads[number]
+            reads[number] |= more
+            is_changed = is_changed or bool(more)
+    return reads[0]
 
 
 def _is_param(item: Instruction) -> bool:
@@ -154,12 +137,12 @@ class ValueFlow:
         self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
         self.users: defaultdict[int, list[Instruction]] = defaultdict(list)
         self.guards: defaultdict[int, list[Instruction]] = defaultdict(list)
-        for item in body:
-            if not isinstance(item, PtxLabel):
-                for number in find_sources(item):
-                    self.users[number].append(item)
-                if item.guard is not None:
-                    self.guards[item.guard.number].append(item)
+        self.instructions = function.instructions
+        for _, item in self.instructions:
+            for number in find_sources(item):
+                self.users[number].append(item)
+            if item.guard is not None:
+                self.guards[item.guard.number].append(item)
 
     @cached_property
     def blocks(self) -> _Blocks:
@@ -167,22 +150,15 @@ class ValueFlow:
 
     def follow(self, results: set[int]) -> tuple[set[int], bool]:
         """The registers that depend on some, and whether any reaches memory, an address or another thread."""
-        found, waiting, escapes = set(results), list(results), False
-        while waiting:
-            number = waiting.pop()
-            for item in self.users[number]:
-                if item.opcode in _COMMUNICATES or item.opcode in ("ld", "ldu"):
-                    escapes = escapes or not _is_param(item)  # what a call does with it is not known
-                    if item.opcode != "shfl":
-                        continue
-                more = find_results(item) - found
-                found |= more
-                waiting.extend(more)
-            for item in self.guards[number]:
-                more = find_results(item) - found if item.opcode not in _MEMORY else set()
-                found |= more
-                waiting.extend(more)
-        return found, escapes
+        leads = _COMMUNICATES | {"ld", "ldu"}
+
+        def find_dependent(number: int) -> set[int]:
+            users = (item for item in self.users[number] if item.opcode not in leads or item.opcode == "shfl")
+            return find_results(*users, *(item for item in self.guards[number] if item.opcode not in _MEMORY))
+
+        found = close(results, find_dependent)
+        users = (item for number in found for item in self.users[number])
+        return found, any(item.opcode in leads and not _is_param(item) for item in users)  # a call's use is not known
 
     def polls(self, index: int, dependent: set[int], loops: Iterable[tuple[int, int]]) -> bool:
         """Whether a loop around an instruction ends by what depends on it."""
@@ -203,16 +179,8 @@ class ValueFlow:
 
     def is_behind(self, index: int, first: int) -> bool:
         """Whether every path to an instruction passes the other one."""
-        seen, waiting = set(), [0]
-        while waiting:
-            at = waiting.pop()
-            if at in seen or at == first or at >= len(self.body):
-                continue
-            if at == index:
-                return False
-            seen.add(at)
-            waiting.extend(self.find_next(at))
-        return True
+        before, behind = self.blocks.find(first), self.blocks.find(index)
+        return first < index if before == behind else bool(self.blocks.dominators[behind] >> before & 1)
 
     def is_number(self, load: Instruction) -> bool:
         """Whether a load's value is one number: all that uses it computes with it as a whole."""
@@ -244,8 +212,8 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
     meanings: dict[int, str] = {}
     loads: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     writes: list[tuple[int, Instruction, tuple[int, int]]] = []
-    for index, item in enumerate(flow.body):
-        if isinstance(item, PtxLabel) or item.opcode not in _MEMORY or _is_param(item) or "local" in item.modifiers:
+    for index, item in flow.instructions:
+        if item.opcode not in _MEMORY or _is_param(item) or "local" in item.modifiers:
             continue
         if "volatile" in item.modifiers:
             if item.opcode == "st":
@@ -299,10 +267,15 @@ class _Blocks:
         for number, following in enumerate(self.after):
             for each in following:
                 self.before[each].append(number)
-        count = len(self.starts)
-        self.dominators = self.dominate(self.before, [0], range(count))
-        exits = [number for number in range(count) if not self.after[number]]
-        self.post_dominators = self.dominate(self.after, exits, range(count - 1, -1, -1))
+
+    @cached_property
+    def dominators(self) -> list[int]:
+        return self.dominate(self.before, [0], range(len(self.starts)))
+
+    @cached_property
+    def post_dominators(self) -> list[int]:
+        exits = [number for number, following in enumerate(self.after) if not following]
+        return self.dominate(self.after, exits, range(len(self.starts) - 1, -1, -1))
 
     def dominate(self, sources: list[list[int]], roots: list[int], order: range) -> list[int]:
         """For each block those that every path from the roots to it passes, itself among them."""
@@ -336,13 +309,7 @@ class _Blocks:
 
     def reach(self, begin: int, end: int | None) -> set[int]:
         """The blocks on the ways from one to another."""
-        found, waiting = set(), [begin]
-        while waiting:
-            number = waiting.pop()
-            if number not in found and number != end:
-                found.add(number)
-                waiting += self.after[number]
-        return found
+        return close([begin], lambda number: {*self.after[number]} - {end})
 
     def find_first(self, number: int) -> int:
         """The index of a block's first instruction."""
@@ -358,9 +325,9 @@ def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
     Where nothing but the end of the kernel comes behind, a thread that passes by only leaves early.
     """
     barriers = [
-        index for index, item in enumerate(flow.body)
-        if isinstance(item, Instruction) and item.opcode in ("bar", "barrier") and "warp" not in item.modifiers
-        and "cluster" not in item.modifiers and "sync" in item.modifiers and len(item.operands) == 1
+        index for index, item in flow.instructions
+        if item.opcode in ("bar", "barrier") and {"warp", "cluster"}.isdisjoint(item.modifiers)
+        and "sync" in item.modifiers and len(item.operands) == 1
     ]  # fmt: skip
     if not barriers:
         return {}
@@ -408,15 +375,16 @@ def find_doubtful(
     Where such a one is stored, what is loaded may have none either: kernels store a row of values of which they use
     the first ones. Also returns what branches decide by such registers, by the branch's index.
     """
-    shuffles = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "shfl")
-    found = _spread_doubts(flow, unwritten.union(*map(find_results, shuffles)))
+    found = _spread_doubts(
+        flow, unwritten | find_results(*(item for _, item in flow.instructions if item.opcode == "shfl"))
+    )
     decisions: dict[int, Decision] = {}
     while found:
         found = _add_stored(flow, found)
-        for index, item in enumerate(flow.body):
+        for index, item in flow.instructions:
             if (
-                isinstance(item, Instruction) and item.opcode == "bra" and item.guard is not None
-                and item.guard.number in found and index not in decisions and len(decisions) < _MOST_DECISIONS
+                item.opcode == "bra" and item.guard is not None and item.guard.number in found
+                and index not in decisions and len(decisions) < _MOST_DECISIONS
                 and len(flow.blocks.starts) < _MOST_BLOCKS
             ):  # fmt: skip
                 decisions[index] = _find_decision(flow, index, loops)
@@ -441,11 +409,9 @@ def _find_decision(flow: ValueFlow, index: int, loops: Iterable[tuple[int, int]]
     used: set[int] = set()
     writes: set[int] = set()
     in_loops: set[int] = set()
-    for at, item in enumerate(flow.body):
-        if isinstance(item, PtxLabel):
-            continue
+    for at, item in flow.instructions:
         if blocks.find(at) not in both:
-            used |= find_sources(item) | ({item.guard.number} if item.guard is not None else set())
+            used |= find_used(item)
             continue
         results |= find_results(item)
         is_write = item.opcode in ("atom", "red") or (item.opcode == "st" and "global" in item.modifiers)
@@ -461,54 +427,36 @@ def _find_decision(flow: ValueFlow, index: int, loops: Iterable[tuple[int, int]]
 
 def _add_stored(flow: ValueFlow, found: set[int]) -> set[int]:
     """Registers that may have no value, with those that are loaded where such have been stored."""
-    is_stored = any(
-        isinstance(item, Instruction) and item.opcode == "st" and may_reach_block_memory(item)
-        and find_registers(item.operands[1:]) & found
-        for item in flow.body
-    )  # fmt: skip
-    if not is_stored:
+    memory = [item for _, item in flow.instructions if may_reach_block_memory(item)]
+    if not any(item.opcode == "st" and find_registers(item.operands[1:]) & found for item in memory):
         return found
-    loads = (
-        item
-        for item in flow.body
-        if isinstance(item, Instruction) and item.opcode == "ld" and may_reach_block_memory(item)
-    )
-    return _spread_doubts(flow, found.union(*map(find_results, loads)))
+    return _spread_doubts(flow, found | find_results(*(item for item in memory if item.opcode == "ld")))
 
 
 def find_parts(flow: ValueFlow) -> set[int]:
     """Registers that hold part of a value beside zeros: `or` puts such together, and else combines whole values."""
-    found: set[int] = set()
-    waiting = [
-        item for item in flow.body
-        if isinstance(item, Instruction) and (
-            item.opcode in ("shl", "bfi", "prmt")
-            or (item.opcode == "and" and isinstance(item.operands[-1], Immediate))
-        )
-    ]  # fmt: skip
-    while waiting:
-        more = find_results(waiting.pop()) - found
-        found |= more
-        waiting += [user for number in more for user in flow.users[number] if user.opcode in ("or", "mov", "cvt")]
-    return found
+    begin = (
+        item
+        for _, item in flow.instructions
+        if item.opcode in ("shl", "bfi", "prmt") or (item.opcode == "and" and isinstance(item.operands[-1], Immediate))
+    )
+    return close(
+        find_results(*begin),
+        lambda number: find_results(*(user for user in flow.users[number] if user.opcode in ("or", "mov", "cvt"))),
+    )
 
 
 def _spread_doubts(flow: ValueFlow, unwritten: set[int]) -> set[int]:
-    found, waiting = set(unwritten), list(unwritten)
-    while waiting:
-        number = waiting.pop()
-        for item in flow.users[number] + flow.guards[number]:
-            if item.opcode in _MEMORY:
-                continue
-            more = find_results(item) - found
-            found |= more
-            waiting.extend(more)
-    return found
+    def find_dependent(number: int) -> set[int]:
+        return find_results(*(item for item in flow.users[number] + flow.guards[number] if item.opcode not in _MEMORY))
+
+    return close(unwritten, find_dependent)
 
 
 # ---- indices ----
 
 _WIDE = {"mul", "mad"}
+_OF_ADDRESSES = {"add", "sub", "mov", "cvta", "shl", "mad", "mul", "selp"}
 
 
 def is_widening(item: Instruction) -> bool:
@@ -536,44 +484,32 @@ def find_indices(flow: ValueFlow) -> tuple[set[int], set[int]]:
     """Registers whose whole number is compared with their 32 bits, and the widening instructions' indices."""
     writers: defaultdict[int, list[Instruction]] = defaultdict(list)
     addresses: set[int] = set()
-    for item in flow.body:
-        if isinstance(item, PtxLabel):
-            continue
+    for _, item in flow.instructions:
         for number in find_results(item):
             writers[number].append(item)
         if item.opcode in _MEMORY and not _is_param(item):
-            for operand in item.operands:
-                if isinstance(operand, Address) and isinstance(operand.base, Register):
-                    addresses.add(operand.base.number)
-    reach, waiting = set(addresses), list(addresses)
-    while waiting:  # what addresses are made of, as far as it has 64 bits
-        for item in writers[waiting.pop()]:
-            if item.opcode in ("add", "sub", "mov", "cvta", "shl", "mad", "mul", "selp") and not is_widening(item):
-                more = find_sources(item) - reach
-                reach |= more
-                waiting.extend(more)
-            elif is_widening(item) and item.opcode == "mad":
-                more = find_registers(item.operands[3:]) - reach
-                reach |= more
-                waiting.extend(more)
-    widenings = {
-        index for index, item in enumerate(flow.body)
-        if isinstance(item, Instruction) and is_widening(item) and find_results(item) & reach
-    }  # fmt: skip
-    exact: set[int] = set()
-    for index in widenings:
-        item = flow.body[index]
-        assert isinstance(item, Instruction)
-        waiting.extend(find_registers(item.operands[1:3]))
-    while waiting:
-        number = waiting.pop()
-        if number in exact or not any(is_exact_step(item) for item in writers[number]):
-            continue
-        exact.add(number)
+            addresses |= find_registers(each.base for each in item.operands if isinstance(each, Address))
+
+    def find_parts_of_address(number: int) -> Iterator[int]:  # as far as they have 64 bits
         for item in writers[number]:
-            if is_exact_step(item):
-                waiting.extend(find_sources(item))
-    return exact, widenings
+            if not is_widening(item):
+                yield from find_sources(item) if item.opcode in _OF_ADDRESSES else ()
+            elif item.opcode == "mad":
+                yield from find_registers(item.operands[3:])
+
+    reach = close(addresses, find_parts_of_address)
+    widenings = {index: item for index, item in flow.instructions if is_widening(item) and find_results(item) & reach}
+
+    def find_exact(numbers: Iterable[int]) -> set[int]:
+        return {number for number in numbers if any(is_exact_step(item) for item in writers[number])}
+
+    exact = close(
+        find_exact(number for item in widenings.values() for number in find_registers(item.operands[1:3])),
+        lambda number: find_exact(
+            source for item in writers[number] if is_exact_step(item) for source in find_sources(item)
+        ),
+    )
+    return exact, set(widenings)
 
 
 # ---- local arrays ----
@@ -601,9 +537,7 @@ def separate_locals(function: PtxFunction, gap: int) -> LocalArrays | None:
     bases: set[int] = set()
     begins: set[int] = {0}
     uses: list[tuple[int, int, int]] = []  # index, number of the operand, offset
-    for index, item in enumerate(body):
-        if isinstance(item, PtxLabel):
-            continue
+    for index, item in function.instructions:
         operands = item.operands
         first = operands[1] if len(operands) > 1 else None
         is_base = isinstance(first, Symbol) and first.target is depot and not first.offset
@@ -631,12 +565,12 @@ def separate_locals(function: PtxFunction, gap: int) -> LocalArrays | None:
     )
     changed = list(body)
     for index, place, offset in uses:
-        item = changed[index]
-        assert isinstance(item, Instruction)
+        old = changed[index]
+        assert isinstance(old, Instruction)
         moved = offset + gap * sum(start <= offset for start in starts[1:])
-        changed[index] = replace(item, operands=[
+        changed[index] = replace(old, operands=[
             operand if number != place
             else replace(operand, offset=moved) if isinstance(operand, Address) else Immediate(moved)
-            for number, operand in enumerate(item.operands)
+            for number, operand in enumerate(old.operands)
         ])  # fmt: skip
     return LocalArrays(depot, depot.nbytes + gap * (len(starts) - 1), ranges, changed)

@@ -14,12 +14,11 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
-from xferlib.kernels.cuda_cpu import dataflow
 from xferlib.kernels.cuda_cpu.assembler import assemble
 from xferlib.kernels.cuda_cpu.c_values import UNSIGNED
-from xferlib.kernels.cuda_cpu.dataflow import ValueFlow, find_results, find_sources, find_unwritten
+from xferlib.kernels.cuda_cpu.dataflow import ValueFlow, close, find_results, find_sources, find_unwritten, find_used
 from xferlib.kernels.cuda_cpu.function_writer import FunctionWriter, UncoveredError, make_site
-from xferlib.kernels.cuda_cpu.instructions import HANDLERS
+from xferlib.kernels.cuda_cpu.instructions import find_handler
 from xferlib.kernels.cuda_cpu.layout import ModuleLayout, align_up
 from xferlib.kernels.cuda_cpu.ptx import (
     Address,
@@ -28,7 +27,6 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Operand,
     PtxError,
     PtxFunction,
-    PtxLabel,
     PtxVariable,
     Symbol,
 )
@@ -81,8 +79,7 @@ class _ModuleWriter:
         """Whether a function may give another one what has no value."""
         functions = [self.module.functions[name] for name in (*self.required, *self.optional)]
         return not all(function.is_entry for function in functions) and any(
-            dataflow.find_unwritten(function)
-            or any(isinstance(item, Instruction) and item.opcode == "shfl" for item in function.body or ())
+            find_unwritten(function) or any(item.opcode == "shfl" for _, item in function.instructions)
             for function in functions
         )
 
@@ -95,7 +92,7 @@ class _ModuleWriter:
             mark = len(self.sites)
             try:
                 writer = FunctionWriter(
-                    self.layout, function, HANDLERS, self.sites, finds_overflow=self.finds_overflow,
+                    self.layout, function, find_handler, self.sites, finds_overflow=self.finds_overflow,
                     passes_doubts=self.passes_doubts,
                 )  # fmt: skip
                 bodies[name] = writer.write()
@@ -489,18 +486,12 @@ def _find_unset_registers(flow: ValueFlow) -> Iterator[Instruction]:
     unset = find_unwritten(flow.function)
     if not unset:
         return
-    waiting = list(unset)
-    while waiting:
-        for user in flow.users[waiting.pop()]:
-            if user.opcode == "mov":
-                more = find_results(user) - unset
-                unset |= more
-                waiting.extend(more)
+    unset = close(unset, lambda number: find_results(*(user for user in flow.users[number] if user.opcode == "mov")))
     looked_at = 0
-    for index, item in enumerate(flow.body):
-        if isinstance(item, PtxLabel) or item.opcode in ("mov", "st", "call", "ret", "exit"):
+    for index, item in flow.instructions:
+        if item.opcode in ("mov", "st", "call", "ret", "exit"):
             continue
-        used = find_sources(item) | ({item.guard.number} if item.guard is not None else set())
+        used = find_used(item)
         looked_at += bool(used & unset)
         if looked_at > _MOST_USES:
             return
@@ -539,26 +530,21 @@ def _find_reads(layout: ModuleLayout, flow: ValueFlow, variable: PtxVariable) ->
             operand = operand.base
         if not isinstance(operand, Symbol):
             return False
-        target = operand.target
-        return (layout.resolve(target, flow.function) if isinstance(target, str) else target) is variable
+        return layout.resolve(operand.target, flow.function) is variable
 
-    found: list[Instruction] = []
     derived: set[int] = set()
-    is_larger = True
-    while is_larger:
-        is_larger = False
-        found = []
-        for item in flow.body:
-            if isinstance(item, PtxLabel):
-                continue
-            if not find_sources(item) & derived and not any(names(operand) for operand in item.operands):
+    while True:
+        found: list[Instruction] = []
+        more = set(derived)
+        for _, item in flow.instructions:
+            if not find_sources(item) & more and not any(map(names, item.operands)):
                 continue
             if item.opcode in ("ld", "ldu"):
                 found.append(item)
             elif item.opcode in ("mov", "cvta", "add", "mad", "sub", "selp", "cvt"):
-                more = find_results(item) - derived
-                derived |= more
-                is_larger = is_larger or bool(more)
+                more |= find_results(item)
             elif item.opcode != "setp":
                 return None
-    return found
+        if more == derived:
+            return found
+        derived = more

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -35,7 +35,6 @@ from xferlib.kernels.cuda_cpu.ptx import (
     NoOperand,
     Not,
     Operand,
-    OperandList,
     Pair,
     PtxError,
     PtxFunction,
@@ -46,11 +45,7 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Symbol,
     Vector,
 )
-from xferlib.kernels.cuda_cpu.translation import (
-    REDZONE,
-    FaultSite,
-    InlinedCall,
-)
+from xferlib.kernels.cuda_cpu.translation import REDZONE, FaultSite, InlinedCall
 
 _MOST_JOINS = 32  # XF_JOINS
 _MOST_PASSED = 8  # XF_PASSED
@@ -115,7 +110,7 @@ class FunctionWriter:
     Args:
         layout: Of its module.
         function: What to write.
-        handlers: Of its instructions, by opcode.
+        find_handler: What writes an instruction; None of one that is not known.
         sites: Those of the module, which grow by those of the function.
         finds_overflow: As of `emit.translate`.
         passes_doubts: A function of the module may give another one what has no value.
@@ -125,7 +120,7 @@ class FunctionWriter:
         self,
         layout: ModuleLayout,
         function: PtxFunction,
-        handlers: Mapping[str, Handler],
+        find_handler: Callable[[Instruction], Handler | None],
         sites: list[FaultSite],
         *,
         finds_overflow: bool,
@@ -135,7 +130,7 @@ class FunctionWriter:
         self.function = function
         self.checked = layout.checked
         self.sites = sites
-        self._handlers = handlers
+        self._find_handler = find_handler
         self._finds_overflow = finds_overflow
         self._passes_doubts = passes_doubts
         self.local_nbytes = 0
@@ -223,10 +218,8 @@ class FunctionWriter:
                 self.offsets[id(variable)] = offset
                 offset += variable.nbytes
         else:
-            for number, variable in enumerate(function.returns):
-                self.arrays[id(variable)] = f"o{number}"
-            for number, variable in enumerate(function.params):
-                self.arrays[id(variable)] = f"i{number}"
+            for letter, variables in (("o", function.returns), ("i", function.params)):
+                self.arrays |= {id(variable): f"{letter}{number}" for number, variable in enumerate(variables)}
         for variable in function.variables:
             if variable.space in ("local", "param"):
                 name = self.make_name(variable.name)
@@ -280,63 +273,49 @@ class FunctionWriter:
         """Registers whose bits are observed: only for these must a NaN be the canonical one."""
         self.observed: set[int] = set()
         copies: list[tuple[Register, list[Operand]]] = []
-        for item in self.function.body or ():
-            if isinstance(item, PtxLabel) or (item.opcode in _NAN_BLIND and "f32" in item.modifiers):
+        for _, item in self.function.instructions:
+            if item.opcode in _NAN_BLIND and "f32" in item.modifiers:
                 continue
             target = item.operands[0] if item.operands else None
             if item.opcode in ("mov", "selp") and item.modifiers == ("f32",) and isinstance(target, Register):
                 copies.append((target, item.operands[1:]))
                 continue
-            for operand in item.operands:
-                self.observe(operand)
+            self.observed |= find_registers(item.operands)
         size = -1
         while size != len(self.observed):  # who observes a copy observes its source
             size = len(self.observed)
             for target, sources in copies:
                 if target.number in self.observed:
-                    for operand in sources:
-                        self.observe(operand)
-
-    def observe(self, operand: Operand) -> None:
-        if isinstance(operand, Register):
-            self.observed.add(operand.number)
-        elif isinstance(operand, Vector | OperandList):
-            for item in operand.items:
-                self.observe(item)
-        elif isinstance(operand, Pair):
-            self.observe(operand.first)
-            self.observe(operand.second)
+                    self.observed |= find_registers(sources)
 
     # Loops
 
     def find_loops(self) -> None:
         body = self.function.body or []
         self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
-        loops: set[tuple[int, int]] = set()
-        for index, item in enumerate(body):
-            if isinstance(item, Instruction):
-                for target in dataflow.find_targets(self.function, item):
-                    begin = self.positions[target.number]
-                    if begin <= index:
-                        loops.add((begin, index))
-        self.loops = loops
+        instructions = self.function.instructions
+        branches = ((index, self.find_positions(item)) for index, item in instructions)
+        self.loops = {(begin, index) for index, begins in branches for begin in begins if begin <= index}
         self.in_loop: set[int] = set()
-        for begin, end in loops:
+        for begin, end in self.loops:
             self.in_loop.update(range(begin, end + 1))
-        for item in body:
-            if isinstance(item, Instruction):
-                if item.opcode in _NEEDS_FIBERS:
-                    self.needs_fibers = True
-                for operand in item.operands:
-                    if isinstance(operand, Special) and operand.name in ("envreg1", "envreg2"):
-                        self.is_cooperative = True
-                        self.needs_fibers = True
-        if not self.needs_fibers:
-            sources = [index for index, item in enumerate(body) if _is_source(item)]
-            self.needs_fibers = any(
+        self.is_cooperative = any(
+            isinstance(operand, Special) and operand.name in ("envreg1", "envreg2")
+            for _, item in instructions for operand in item.operands
+        )  # fmt: skip
+        sources = [index for index, item in instructions if _is_source(item)]
+        self.needs_fibers = (
+            self.is_cooperative
+            or any(item.opcode in _NEEDS_FIBERS for _, item in instructions)
+            or any(
                 bisect_left(sources, begin) < bisect_left(sources, end + 1) and self.may_spin(begin, end)
-                for begin, end in loops
+                for begin, end in self.loops
             )
+        )
+
+    def find_positions(self, item: Instruction) -> list[int]:
+        """The indices to which a branch may lead."""
+        return [self.positions[target.number] for target in dataflow.find_targets(self.function, item)]
 
     def may_spin(self, begin: int, end: int) -> bool:
         """Whether a loop may end only because another thread wrote to memory.
@@ -344,11 +323,10 @@ class FunctionWriter:
         That is: whether a branch out of it depends on a strong load or an atomic. A compare-and-swap whose expected
         value is renewed in the loop succeeds when its thread runs alone; so does what each turn changes by itself.
         """
-        body = self.function.body or []
-        inside = [item for item in body[begin : end + 1] if isinstance(item, Instruction)]
-        defined = {number for item in inside for number in find_registers(item.operands[:1])}
+        inside = [(index, item) for index, item in self.function.instructions if begin <= index <= end]
+        defined = {number for _, item in inside for number in find_registers(item.operands[:1])}
         tainted: set[int] = set()
-        for item in inside:
+        for _, item in inside:
             if item.opcode == "ld" and not STRONG.isdisjoint(item.modifiers):
                 tainted |= find_registers(item.operands[:1])
             elif item.opcode == "atom":
@@ -361,43 +339,35 @@ class FunctionWriter:
                 elif "exch" in item.modifiers or not isinstance(second, Immediate) or not second.value:
                     tainted |= find_registers(item.operands[:1])
             elif item.opcode == "call":
-                for operand in item.operands:
-                    if (
-                        isinstance(operand, Symbol)
-                        and isinstance(operand.target, str)
-                        and self.may_wait(operand.target)
-                    ):
-                        return True
+                named = (each.target for each in item.operands if isinstance(each, Symbol))
+                if any(isinstance(each, str) and self.may_wait(each) for each in named):
+                    return True
         if not tainted:
             return False
-        size = -1
-        while size != len(tainted):
-            size = len(tainted)
-            for item in inside:
-                if item.opcode not in ("st", "bra", "red") and find_registers(item.operands[1:]) & tainted:
-                    tainted |= find_registers(item.operands[:1])
-        for index in range(begin, end + 1):
-            leaving = body[index]
-            if (
-                isinstance(leaving, Instruction)
-                and leaving.opcode in ("bra", "exit", "ret")
-                and leaving.guard
-                and leaving.guard.number in tainted
-            ):
-                targets = [self.positions[target.number] for target in dataflow.find_targets(self.function, leaving)]
+        users = [item for _, item in inside if item.opcode not in ("st", "bra", "red")]
+        tainted = dataflow.close(
+            tainted,
+            lambda number: {
+                result
+                for item in users if number in find_registers(item.operands[1:])
+                for result in find_registers(item.operands[:1])
+            },
+        )  # fmt: skip
+        for index, item in inside:
+            if item.opcode in ("bra", "exit", "ret") and item.guard and item.guard.number in tainted:
+                targets = self.find_positions(item)
                 if index == end or not targets or any(not begin <= target <= end for target in targets):
                     return True
         return False
 
-    def list_instructions(self, name: str) -> list[Instruction]:
-        return [item for item in self.layout.module.functions[name].body or () if isinstance(item, Instruction)]
-
     def may_wait(self, name: str) -> bool:
         """Whether a called function, or what it calls, looks at memory that other threads write."""
-        for called in self.layout.reach([self.function.aliases.get(name, name)]):
-            if any(_is_source(item) and item.opcode != "call" for item in self.list_instructions(called)):
-                return True
-        return False
+        functions = map(self.layout.module.functions.get, self.layout.reach([self.function.aliases.get(name, name)]))
+        return any(
+            _is_source(item) and item.opcode != "call"
+            for function in functions if function is not None
+            for _, item in function.instructions
+        )  # fmt: skip
 
     # Text
 
@@ -430,13 +400,7 @@ class FunctionWriter:
                 head.append(
                     f"char {name}_[{total}] __attribute__((aligned({align}))); char *const {name} = {name}_ + {zone};"
                 )
-            elif (
-                nbytes <= 16
-                and align <= 16
-                and align * align_up(nbytes, align) // align == nbytes
-                and align in (4, 8)
-                and nbytes == align
-            ):
+            elif nbytes == align and align in (4, 8):
                 # One word: a compiler keeps it in a register where its address is not taken otherwise.
                 head.append(f"{UNSIGNED[align]} {name}_; char *const {name} = (char *)&{name}_;")
             else:
@@ -457,8 +421,13 @@ class FunctionWriter:
     def add_line(self, line: str) -> None:
         self.lines.append(line)
 
+    def open_block(self, line: str) -> None:
+        """Begin a block of C, which ends with the instruction."""
+        self.add_line(f"{{ {line}")
+        self.opened += 1
+
     def write_instruction(self, item: Instruction) -> None:
-        handler = self._handlers.get(item.opcode)
+        handler = self._find_handler(item)
         if handler is None:
             self.refuse()
         guard = f"u_{item.guard.number}" if item.guard is not None and item.guard.number in self.doubtful else ""
@@ -474,7 +443,9 @@ class FunctionWriter:
             self.add_doubts(item)
         if self.exact:
             self.add_whole_numbers(item)
+        self.opened = 0
         handler(self, item)
+        self.lines += ["}"] * self.opened
         if self.doubtful and item.opcode == "st" and dataflow.may_reach_block_memory(item):
             self.add_stored_doubts(item)
         if self.checked and item.opcode == "shfl":
@@ -535,8 +506,8 @@ class FunctionWriter:
 
     def find_received(self) -> set[int]:
         """Registers that may have received no value from another function."""
-        loads = (each for each in self.function.body or () if isinstance(each, Instruction) and each.opcode == "ld")
-        return set[int]().union(*(dataflow.find_results(each) for each in loads if self.find_passed(each.operands[1])))
+        loads = (each for _, each in self.function.instructions if each.opcode == "ld")
+        return dataflow.find_results(*(each for each in loads if self.find_passed(each.operands[1])))
 
     def add_doubt_exchange(self, variables: Iterable[object], text: str) -> None:
         """Give the doubts of some variables to another function, or take them, as `text` says."""
@@ -587,8 +558,7 @@ class FunctionWriter:
             expression = "0" if received is None else f"p_{self.arrays[id(received)]}"
         elif opcode == "st":
             self.refuse_doubts(self.find_doubts(operands[:1]))
-            values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
-            doubts = [self.find_doubts([value]) for value in values]
+            doubts = [self.find_doubts([value]) for value in _list_values(operands[1])]
             if (passed := self.find_passed(operands[0])) is not None:
                 given = _join_doubts(*(each for doubt in doubts for each in doubt))
                 self.add_line(f"p_{self.arrays[id(passed)]} = {given};")
@@ -630,15 +600,12 @@ class FunctionWriter:
 
     def add_stored_doubts(self, item: Instruction) -> None:
         """Shared and local memory may receive what has no value, if no thread uses it then."""
-        values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
-        for value, place in zip(values, self.list_places(item, 0), strict=False):
+        for value, place in zip(_list_values(item.operands[1]), self.list_places(item, 0), strict=False):
             for doubt in self.find_doubts([value]):
                 self.add_line(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
 
     def add_loaded_doubts(self, item: Instruction) -> None:
-        target = item.operands[0]
-        values = target.items if isinstance(target, Vector) else [target]
-        for value, place in zip(values, self.list_places(item, 1), strict=False):
+        for value, place in zip(_list_values(item.operands[0]), self.list_places(item, 1), strict=False):
             for number in find_registers([value]) & self.doubtful:
                 self.add_line(f"u_{number} = run->lacks(t, {place});")
 
@@ -743,7 +710,7 @@ class FunctionWriter:
 
     def find_address(self, symbol: Symbol) -> str:
         target = symbol.target
-        found = self.layout.resolve(target, self.function) if isinstance(target, str) else target
+        found = self.layout.resolve(target, self.function)
         offset = f" + {write_integer(symbol.offset, 'u64')}" if symbol.offset else ""
         if isinstance(found, PtxFunction):
             if found.body is None:
@@ -798,14 +765,8 @@ class FunctionWriter:
     def pack(self, vector: Vector, ptx_type: str) -> str:
         nbytes = NBYTES[ptx_type]
         part = nbytes // len(vector.items)
-        if part == 8:
-            low, high = (self.read(item, "b64") for item in vector.items)
-            return f"(xf_b128){{{low}, {high}}}"
         if nbytes == 16:
-            low, high = (
-                self.pack(Vector(vector.items[at : at + len(vector.items) // 2]), "b64")
-                for at in (0, len(vector.items) // 2)
-            )
+            low, high = (self.read(half, "b64") for half in _halve(vector))
             return f"(xf_b128){{{low}, {high}}}"
         kind = name_c_type(f"b{8 * nbytes}")
         words = [f"({kind}){self.read(item, f'b{8 * part}')} << {8 * part * n}" for n, item in enumerate(vector.items)]
@@ -834,14 +795,9 @@ class FunctionWriter:
         nbytes = NBYTES[ptx_type]
         part = nbytes // len(vector.items)
         if nbytes == 16:
-            words = [f"{{ const xf_b128 x = {expression};"]
-            self.add_line(words[0])
-            half = len(vector.items) // 2
-            for side, name in ((vector.items[:half], "x.x"), (vector.items[half:], "x.y")):
-                if half == 1:
-                    self.assign(side[0], "b64", name)
-                else:
-                    self.unpack(Vector(side), "b64", name)
+            self.add_line(f"{{ const xf_b128 x = {expression};")
+            for half, name in zip(_halve(vector), ("x.x", "x.y"), strict=True):
+                self.assign(half, "b64", name)
             self.add_line("}")
             return
         temporary = self.make_temporary()
@@ -857,16 +813,10 @@ class FunctionWriter:
         return f"x{self.temporaries}"
 
     def bind(self, ptx_type: str, operands: Iterable[Operand]) -> list[str]:
-        """Operands in C variables of a new block, for instructions that use them often; `end` closes the block."""
-        names = []
-        kind = name_c_type(ptx_type)
-        declared = []
-        for operand in operands:
-            name = self.make_temporary()
-            names.append(name)
-            declared.append(f"{name} = {self.read(operand, ptx_type)}")
-        self.add_line(f"{{ const {kind} {', '.join(declared)};")
-        return names
+        """Operands in C variables of a new block, for instructions that use them often."""
+        values = [(self.make_temporary(), self.read(operand, ptx_type)) for operand in operands]
+        self.open_block(f"const {name_c_type(ptx_type)} {', '.join(f'{name} = {value}' for name, value in values)};")
+        return [name for name, _ in values]
 
     def split(self, item: Instruction, allowed: Iterable[str], count: int | None = None) -> tuple[list[str], set[str]]:
         """Types of an instruction, and its other modifiers, which must be known."""
@@ -885,10 +835,20 @@ class FunctionWriter:
         return operands
 
 
-def _is_source(item: Instruction | PtxLabel) -> bool:
+def _list_values(operand: Operand) -> tuple[Operand, ...]:
+    """The values that an access moves."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _halve(vector: Vector) -> list[Operand]:
+    """The operands of the lower and of the upper 8 bytes of 16."""
+    count = len(vector.items) // 2
+    halves = vector.items[:count], vector.items[count:]
+    return [half[0] if count == 1 else Vector(half) for half in halves]
+
+
+def _is_source(item: Instruction) -> bool:
     """Whether an instruction may see what another thread wrote, as a loop that waits for it must."""
-    if isinstance(item, PtxLabel):
-        return False
     return item.opcode in ("atom", "call") or (item.opcode == "ld" and not STRONG.isdisjoint(item.modifiers))
 
 

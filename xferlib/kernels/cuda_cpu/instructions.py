@@ -37,7 +37,15 @@ _MODES = {"rn": "XF_RN", "rz": "XF_RZ", "rm": "XF_RM", "rp": "XF_RP", "rna": "XF
           "rni": "XF_RN", "rzi": "XF_RZ", "rmi": "XF_RM", "rpi": "XF_RP"}  # fmt: skip
 _SPACES = ("global", "shared", "local", "const", "param")
 _SCOPES = {"cta", "cluster", "gpu", "sys"}
-_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"}
+_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "weak"}
+_ORDERS: dict[str, list[str]] = {
+    "volatile": [], "relaxed": [], "mmio": [], "acquire": ["XF_ACQUIRE"], "release": ["XF_RELEASE"],
+}  # fmt: skip
+"""The words of a load or a store that is seen by other threads, and their flags."""
+_ATOMIC_ORDERS: dict[str, list[str]] = {
+    "relaxed": [], "noftz": [], "cta": ["XF_NARROW"], "acquire": ["XF_ACQUIRE"], "release": ["XF_RELEASE"],
+    "acq_rel": ["XF_ACQUIRE", "XF_RELEASE"], "sc": ["XF_ACQUIRE", "XF_RELEASE"],
+}  # fmt: skip
 _ATOMICS = {"add": "XF_ADD", "min": "XF_MIN", "max": "XF_MAX", "inc": "XF_INC", "dec": "XF_DEC", "and": "XF_AND",
             "or": "XF_OR", "xor": "XF_XOR", "exch": "XF_EXCH", "cas": "XF_CAS"}  # fmt: skip
 _ATOMIC_TYPES = {"b16": "XF_U16", "u16": "XF_U16", "b32": "XF_U32", "u32": "XF_U32", "s32": "XF_S32", "b64": "XF_U64",
@@ -45,21 +53,72 @@ _ATOMIC_TYPES = {"b16": "XF_U16", "u16": "XF_U16", "b32": "XF_U32", "u32": "XF_U
                  "bf16x2": "XF_BF16X2", "f32": "XF_F32", "f64": "XF_F64", "b128": "XF_B128"}  # fmt: skip
 _BUILTINS = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
 
-HANDLERS: dict[str, Handler] = {}
+_INTEGERS = {"u16", "s16", "u32", "s32", "u64", "s64", "b16", "b32", "b64"}
+_PACKED_INTEGERS = {"u16x2", "s16x2"}
+_HANDLERS: dict[str, Handler] = {}
 """By opcode."""
+_FLOAT_HANDLERS: dict[str, Handler] = {}
+"""Of the opcodes that have another one for floats."""
 
 
-def _covers(*opcodes: str) -> Callable[[Handler], Handler]:
+def _covers(*opcodes: str, table: dict[str, Handler] = _HANDLERS) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
-        for opcode in opcodes:
-            HANDLERS[opcode] = handler
+        table.update(dict.fromkeys(opcodes, handler))
         return handler
 
     return register
 
 
+def find_handler(item: Instruction) -> Handler | None:
+    """The handler of an instruction; None of one that is not known."""
+    types = [word for word in item.modifiers if word in NBYTES]
+    integers = _INTEGERS | _PACKED_INTEGERS if item.opcode in ("add", "sub", "min", "max") else _INTEGERS
+    is_float = item.opcode in _FLOAT_HANDLERS and bool(types) and types[-1] not in integers
+    return (_FLOAT_HANDLERS if is_float else _HANDLERS).get(item.opcode)
+
+
 def _find_unsigned(ptx_type: str) -> str:
     return f"u{8 * NBYTES[ptx_type]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """An instruction that is one C expression of its operands.
+
+    In the types ``u`` and ``t`` are that of the instruction, unsigned and as it is. The expression has the operands by
+    number, ``nbits`` and ``is_signed`` of the type, and whether each flag is there.
+    """
+
+    result: str
+    operands: str
+    expression: str
+    flags: tuple[str, ...] = ()
+
+    def __call__(self, writer: FunctionWriter, item: Instruction) -> None:
+        (ptx_type,), flags = writer.split(item, self.flags, 1)
+        kind = _find_unsigned(ptx_type)
+        types = [{"u": kind, "t": ptx_type}.get(each, each) for each in (self.result, *self.operands.split())]
+        d, *operands = writer.take_operands(len(types))
+        values = [writer.read(operand, each) for operand, each in zip(operands, types[1:], strict=True)]
+        given = {flag: int(flag in flags) for flag in self.flags}
+        expression = self.expression.format(
+            *values, kind=kind, type=ptx_type, nbits=8 * NBYTES[ptx_type], is_signed=int(ptx_type[0] == "s"), **given
+        )
+        writer.assign(d, types[0], expression)
+
+
+_HANDLERS.update({
+    "div": _Formula("u", "t t", "xf_div_{type}({0}, {1})"), "rem": _Formula("u", "t t", "xf_rem_{type}({0}, {1})"),
+    "popc": _Formula("u32", "u", "xf_popc({0})"), "clz": _Formula("u32", "u", "xf_clz{nbits}({0})"),
+    "brev": _Formula("u", "u", "xf_brev{nbits}({0})"), "cnot": _Formula("u", "u", "({kind})({0} == 0)"),
+    "bfind": _Formula("u32", "u", "xf_bfind({0}, {nbits}, {is_signed}, {shiftamt})", ("shiftamt",)),
+    "fns": _Formula("u32", "u32 u32 s32", "xf_fns({0}, {1}, {2})"),
+    "bfi": _Formula("u", "u u u32 u32", "({kind})xf_bfi({0}, {1}, {2}, {3}, {nbits})"),
+    "bmsk": _Formula("u32", "u32 u32", "xf_bmsk({0}, {1}, {wrap})", ("clamp", "wrap")),
+    "szext": _Formula("u32", "u32 u32", "xf_szext({0}, {1}, {wrap}, {is_signed})", ("clamp", "wrap")),
+    "selp": _Formula("t", "t t pred", "({2} ? {0} : {1})"),
+})  # fmt: skip
+_EXTRACT = _Formula("u", "u u32 u32", "({kind})xf_bfe({0}, {1}, {2}, {nbits}, {is_signed})")
 
 
 def _write_packed(
@@ -83,12 +142,9 @@ def _write_packed(
         ptx_type,
         f"({kind})(({kind})({half})({low}) | ({kind})({half})({high}) << {8 * nbytes})",
     )
-    writer.add_line("}")
 
 
 # ---- integers ----
-
-_INTEGERS = {"u16", "s16", "u32", "s32", "u64", "s64", "b16", "b32", "b64"}
 
 
 def _wrap(ptx_type: str, expression: str) -> str:
@@ -97,10 +153,6 @@ def _wrap(ptx_type: str, expression: str) -> str:
 
 @_covers("add", "sub")
 def _add(writer: FunctionWriter, item: Instruction) -> None:
-    types = [word for word in item.modifiers if word in NBYTES]
-    if types and types[-1] not in _INTEGERS | {"u16x2", "s16x2"}:
-        _compute_float(writer, item)
-        return
     types, flags = writer.split(item, {"sat", "cc"}, 1)
     ptx_type = types[0]
     operator = "+" if item.opcode == "add" else "-"
@@ -115,7 +167,6 @@ def _add(writer: FunctionWriter, item: Instruction) -> None:
             f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} >= {y}'};"
         )
         writer.assign(item.operands[0], _find_unsigned(ptx_type), f"{x} {operator} {y}")
-        writer.add_line("}")
     else:
         kind = _find_unsigned(ptx_type)
         writer.assign(
@@ -142,7 +193,6 @@ def _add_carry(writer: FunctionWriter, item: Instruction) -> None:
     if "cc" in flags:
         writer.add_line(f"cc = {carry};")
     writer.assign(d, kind, "r")
-    writer.add_line("}")
 
 
 def _write_product(ptx_type: str, part: str, a: str, b: str) -> str:
@@ -161,10 +211,6 @@ def _write_product(ptx_type: str, part: str, a: str, b: str) -> str:
 
 @_covers("mul", "mad")
 def _multiply(writer: FunctionWriter, item: Instruction) -> None:
-    types = [word for word in item.modifiers if word in NBYTES]
-    if types and types[-1] not in _INTEGERS:
-        _compute_float(writer, item)
-        return
     types, flags = writer.split(item, {"lo", "hi", "wide", "sat", "cc"}, 1)
     ptx_type = types[0]
     part = next((word for word in ("lo", "hi", "wide") if word in flags), "")
@@ -187,11 +233,10 @@ def _write_carry_product(
     writer: FunctionWriter, operands: list[Operand], kind: str, product: str, *, carry_in: bool, carry_out: bool
 ) -> None:
     third, carry = writer.read(operands[3], kind), " + cc" if carry_in else ""
-    writer.add_line(f"{{ const {kind} p = {product}, y = {third}, s = p + y, r = s{carry};")
+    writer.open_block(f"const {kind} p = {product}, y = {third}, s = p + y, r = s{carry};")
     if carry_out:
         writer.add_line("cc = (s < p) | (r < s);")
     writer.assign(operands[0], kind, "r")
-    writer.add_line("}")
 
 
 @_covers("madc")
@@ -234,42 +279,20 @@ def _sum_differences(writer: FunctionWriter, item: Instruction) -> None:
     writer.assign(
         d, kind, _wrap(ptx_type, f"{third} + ({x} < {y} ? ({kind}){y} - ({kind}){x} : ({kind}){x} - ({kind}){y})")
     )
-    writer.add_line("}")
-
-
-@_covers("div", "rem")
-def _divide(writer: FunctionWriter, item: Instruction) -> None:
-    types = [word for word in item.modifiers if word in NBYTES]
-    if types and types[-1] not in _INTEGERS:
-        _compute_float(writer, item)
-        return
-    (ptx_type,), _ = writer.split(item, (), 1)
-    d, a, b = writer.take_operands(3)
-    x, y = writer.read(a, ptx_type), writer.read(b, ptx_type)
-    writer.assign(d, _find_unsigned(ptx_type), f"xf_{item.opcode}_{ptx_type}({x}, {y})")
 
 
 @_covers("abs", "neg")
 def _take_absolute(writer: FunctionWriter, item: Instruction) -> None:
-    types = [word for word in item.modifiers if word in NBYTES]
-    if types and types[-1] not in _INTEGERS:
-        _change_sign(writer, item)
-        return
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a = writer.take_operands(2)
     kind = _find_unsigned(ptx_type)
     (x,) = writer.bind(kind, [a])
     negated = f"({kind})(0 - {x})"
     writer.assign(d, kind, negated if item.opcode == "neg" else f"(({ptx_type}){x} < 0 ? {negated} : {x})")
-    writer.add_line("}")
 
 
 @_covers("min", "max")
 def _choose_extreme(writer: FunctionWriter, item: Instruction) -> None:
-    types = [word for word in item.modifiers if word in NBYTES]
-    if types and types[-1] not in _INTEGERS | {"u16x2", "s16x2"}:
-        _choose_float_extreme(writer, item)
-        return
     (ptx_type,), flags = writer.split(item, {"relu"}, 1)
     sign = "<" if item.opcode == "min" else ">"
 
@@ -283,81 +306,20 @@ def _choose_extreme(writer: FunctionWriter, item: Instruction) -> None:
     else:
         x, y = writer.bind(ptx_type, [a, b])
         writer.assign(d, _find_unsigned(ptx_type), f"({_find_unsigned(ptx_type)}){scalar(name_c_type(ptx_type), x, y)}")
-        writer.add_line("}")
-
-
-@_covers("popc", "clz", "brev", "cnot")
-def _count_or_reverse_bits(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), _ = writer.split(item, (), 1)
-    d, a = writer.take_operands(2)
-    kind = _find_unsigned(ptx_type)
-    value, nbits = writer.read(a, kind), 8 * NBYTES[ptx_type]
-    if item.opcode == "popc":
-        writer.assign(d, "u32", f"xf_popc({value})")
-    elif item.opcode == "clz":
-        writer.assign(d, "u32", f"xf_clz{nbits}({value})")
-    elif item.opcode == "brev":
-        writer.assign(d, kind, f"xf_brev{nbits}({value})")
-    else:
-        writer.assign(d, kind, f"({kind})({value} == 0)")
-
-
-@_covers("bfind")
-def _find_bit(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), flags = writer.split(item, {"shiftamt"}, 1)
-    d, a = writer.take_operands(2)
-    value = writer.read(a, _find_unsigned(ptx_type))
-    writer.assign(
-        d, "u32", f"xf_bfind({value}, {8 * NBYTES[ptx_type]}, {int(ptx_type[0] == 's')}, {int('shiftamt' in flags)})"
-    )
-
-
-@_covers("fns")
-def _find_nth(writer: FunctionWriter, item: Instruction) -> None:
-    writer.split(item, (), 1)
-    d, mask, base, offset = writer.take_operands(4)
-    writer.assign(
-        d, "u32", f"xf_fns({writer.read(mask, 'u32')}, {writer.read(base, 'u32')}, {writer.read(offset, 's32')})"
-    )
 
 
 @_covers("bfe")
 def _extract(writer: FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.take_operands(4)
-    kind, nbits = _find_unsigned(ptx_type), 8 * NBYTES[ptx_type]
     if isinstance(b, Immediate) and isinstance(c, Immediate) and not b.nbits and not c.nbits:
+        kind, nbits = _find_unsigned(ptx_type), 8 * NBYTES[ptx_type]
         begin, count = int(b.value) & 255, int(c.value) & 255
         if count and begin + count <= nbits:  # two shifts
             value = writer.read(a, kind)
             writer.assign(d, kind, f"({kind})(({ptx_type})({value} << {nbits - begin - count}) >> {nbits - count})")
             return
-    values = f"{writer.read(a, kind)}, {writer.read(b, 'u32')}, {writer.read(c, 'u32')}"
-    writer.assign(d, kind, f"({kind})xf_bfe({values}, {nbits}, {int(ptx_type[0] == 's')})")
-
-
-@_covers("bfi")
-def _insert(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), _ = writer.split(item, (), 1)
-    d, a, b, c, e = writer.take_operands(5)
-    kind = _find_unsigned(ptx_type)
-    parts = [writer.read(a, kind), writer.read(b, kind), writer.read(c, "u32"), writer.read(e, "u32")]
-    writer.assign(d, kind, f"({kind})xf_bfi({', '.join(parts)}, {8 * NBYTES[ptx_type]})")
-
-
-@_covers("bmsk")
-def _make_bit_mask(writer: FunctionWriter, item: Instruction) -> None:
-    _, flags = writer.split(item, {"clamp", "wrap"}, 1)
-    d, a, b = writer.take_operands(3)
-    writer.assign(d, "u32", f"xf_bmsk({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {int('wrap' in flags)})")
-
-
-@_covers("szext")
-def _extend(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), flags = writer.split(item, {"clamp", "wrap"}, 1)
-    d, a, b = writer.take_operands(3)
-    tail = f"{int('wrap' in flags)}, {int(ptx_type == 's32')}"
-    writer.assign(d, "u32", f"xf_szext({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {tail})")
+    _EXTRACT(writer, item)
 
 
 @_covers("dp4a", "dp2a")
@@ -405,14 +367,10 @@ def _look_up_bits(writer: FunctionWriter, item: Instruction) -> None:
     expression = f"{'~' if inverted else ''}({' | '.join(terms) or '0u'})"
     if isinstance(d, Pair):
         writer.add_line(f"const u32 r = {expression};")
-        operator = "|" if "or" in flags else "&"
-        other = writer.read(rest[0], "pred")
-        writer.add_line(f"const u32 q = {other};")
-        writer.assign(d.first, "u32", "r")
-        writer.assign(d.second, "pred", f"(r != 0) {operator} q")
+        writer.add_line(f"const u32 q = {writer.read(rest[0], 'pred')};")
+        _assign_with_predicate(writer, d, f"(r != 0) {'|' if 'or' in flags else '&'} q")
     else:
         writer.assign(d, "u32", expression)
-    writer.add_line("}")
 
 
 @_covers("shl", "shr")
@@ -485,7 +443,6 @@ def _compute_video(writer: FunctionWriter, item: Instruction) -> None:
     else:
         joined = " | ".join(f"({part} & {mask}u) << {lane * nbits}" for lane, part in enumerate(parts))
         writer.assign(operands[0], "u32", f"({joined})")
-    writer.add_line("}")
 
 
 # ---- floats ----
@@ -567,6 +524,7 @@ def _find_mode(flags: Iterable[str]) -> str:
 
 
 @_covers("fma")
+@_covers("add", "sub", "mul", "mad", "div", "rem", table=_FLOAT_HANDLERS)
 def _compute_float(writer: FunctionWriter, item: Instruction) -> None:
     types, flags = writer.split(item, _ARITHMETIC_FLAGS, 1)
     ptx_type = types[0]
@@ -624,6 +582,7 @@ def _compute_unary(writer: FunctionWriter, item: Instruction) -> None:
             writer.assign(d, ptx_type, narrow(writer.read(a, ptx_type)))
 
 
+@_covers("abs", "neg", table=_FLOAT_HANDLERS)
 def _change_sign(writer: FunctionWriter, item: Instruction) -> None:
     (ptx_type,), flags = writer.split(item, {"ftz"}, 1)
     d, a = writer.take_operands(2)
@@ -650,6 +609,7 @@ def _change_sign(writer: FunctionWriter, item: Instruction) -> None:
         writer.refuse()
 
 
+@_covers("min", "max", table=_FLOAT_HANDLERS)
 def _choose_float_extreme(writer: FunctionWriter, item: Instruction) -> None:
     (ptx_type,), flags = writer.split(item, {"ftz", "NaN", "xorsign", "abs"}, 1)
     operands = writer.take_operands(3, 4)
@@ -688,9 +648,8 @@ def _choose_float_extreme(writer: FunctionWriter, item: Instruction) -> None:
     values = [kind.read(operand) for operand in operands[1:]]
     names = [writer.make_temporary() for _ in values]
     declared = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
-    writer.add_line(f"{{ const {float_type} {declared};")
+    writer.open_block(f"const {float_type} {declared};")
     writer.assign(operands[0], ptx_type, finish(names))
-    writer.add_line("}")
 
 
 @_covers("copysign")
@@ -769,10 +728,8 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
 
     if ptx_type in _PACKED:
         x, y = writer.bind(ptx_type, operands[1:3])
-        low, high = (
-            combine(compare([f"((u16){x})", f"((u16){y})"])),
-            combine(compare([f"(u16)({x} >> 16)", f"(u16)({y} >> 16)"])),
-        )
+        low = combine(compare([f"((u16){x})", f"((u16){y})"]))
+        high = combine(compare([f"(u16)({x} >> 16)", f"(u16)({y} >> 16)"]))
         if item.opcode == "setp":
             if not isinstance(d, Pair):
                 writer.fail("two halves need two predicates")
@@ -784,7 +741,6 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
             writer.assign(
                 d, types[0] if types[0] in _PACKED else "u32", f"(({low}) ? {one} : 0u) | (({high}) ? {one} : 0u) << 16"
             )
-        writer.add_line("}")
         return
     x, y = writer.bind(ptx_type, operands[1:3])
     test = combine(compare([x, y]))
@@ -803,17 +759,9 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
         writer.assign(d.second, "pred", "q")
     else:
         writer.assign(d, "pred", test)
-    writer.add_line("}")
 
 
 _ONE = {"f16": "0x3c00u", "bf16": "0x3f80u"}
-
-
-@_covers("selp")
-def _select(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), _ = writer.split(item, (), 1)
-    d, a, b, c = writer.take_operands(4)
-    writer.assign(d, ptx_type, f"({writer.read(c, 'pred')} ? {writer.read(a, ptx_type)} : {writer.read(b, ptx_type)})")
 
 
 @_covers("slct")
@@ -875,16 +823,10 @@ def _ask_space(writer: FunctionWriter, item: Instruction) -> None:
         "param": "0", "param::entry": "0", "global": f"(!{shared} && !{local} && !{const})",
     }[space]  # fmt: skip
     writer.assign(d, "pred", expression)
-    writer.add_line("}")
 
 
 _CVT_FLAGS = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "ftz", "sat", "relu", "satfinite"}
-_LIMITS = {
-    "s8": (-128, 127),
-    "s16": (-32768, 32767),
-    "s32": (-(1 << 31), (1 << 31) - 1),
-    "s64": (-(1 << 63), (1 << 63) - 1),
-}
+_LIMITS = {f"s{nbits}": (-(1 << nbits - 1), (1 << nbits - 1) - 1) for nbits in (8, 16, 32, 64)}
 
 
 @_covers("cvt")
@@ -912,7 +854,6 @@ def _convert(writer: FunctionWriter, item: Instruction) -> None:
         if "relu" in flags:
             parts = [f"xf_narrow_relu({part})" for part in parts]
         writer.assign(d, "u32", f"({parts[0]} | {parts[1]} << 16)")
-        writer.add_line("}")
     elif target == "tf32" and source == "f32":
         value = f"m->narrow({writer.read(operands[1], 'f32')}, XF_TF32, {mode}, {_name_overflow(flags)})"
         writer.assign(d, "u32", f"({value} >> 31 ? 0u : {value})" if "relu" in flags else value)
@@ -949,20 +890,16 @@ def _convert_to_8(writer: FunctionWriter, operands: list[Operand], target: str, 
     name = f"XF_{target[:4].upper()}"
     if source == "f32":
         high, low = (writer.read(operand, "f32") for operand in operands[1:3])
-        opened = False
     elif source in ("f16x2", "bf16x2"):
         (x,) = writer.bind("u32", operands[1:])
         wide = "xf_half" if source == "f16x2" else "xf_bfloat"
         high, low = f"{wide}({x} >> 16)", f"{wide}({x} & 0xffff)"
-        opened = True
     else:
         writer.refuse()
     parts = [f"m->narrow({value}, {name}, XF_RN, XF_SATFINITE)" for value in (high, low)]
     if "relu" in flags:
         parts = [f"({part} & 128 ? 0 : {part})" for part in parts]
     writer.assign(operands[0], "u16", f"(u16)({parts[0]} << 8 | {parts[1]})")
-    if opened:
-        writer.add_line("}")
 
 
 def _convert_float(
@@ -1007,7 +944,7 @@ def _convert_to_int(
         writer.assign(operands[0], "s32", f"xf_to_s32({value}, {nan}u)")
         return
     x = writer.make_temporary()
-    writer.add_line(f"{{ const f64 {x} = {value};")
+    writer.open_block(f"const f64 {x} = {value};")
     if target[0] == "s":
         least, most = _LIMITS[target]
         whole = f"m->to_s64({x}, {mode}, {least + 1}ll - 1, {most}ll)"
@@ -1015,7 +952,6 @@ def _convert_to_int(
         whole = f"m->to_u64({x}, {mode}, {(1 << nbits) - 1}ull)"
     kind = name_c_type(target)
     writer.assign(operands[0], target, f"({x} == {x} ? ({kind}){whole} : ({kind}){nan}ull)")
-    writer.add_line("}")
 
 
 def _convert_from_int(
@@ -1063,7 +999,6 @@ def _convert_and_pack(writer: FunctionWriter, item: Instruction) -> None:
     least, most = _LIMITS.get(types[0], (0, mask))
     parts = [f"((u32)({x} < {least} ? {least} : {x} > {most} ? {most} : {x}) & {mask}u)" for x in (a, b)]
     writer.assign(operands[0], "u32", f"({parts[0]} << {nbits} | {parts[1]} | {third})")
-    writer.add_line("}")
 
 
 # ---- memory ----
@@ -1076,48 +1011,46 @@ class _Access:
     is_strong: bool
     count: int
     type: str
+    operation: str  # of an atomic
 
 
-def _read_access(writer: FunctionWriter, item: Instruction, direction: str) -> _Access:
-    space, count, flags, strong = "", 1, [direction], False
-    types = []
+def _read_access(writer: FunctionWriter, item: Instruction) -> _Access:
+    """Read the words of a load, a store or an atomic."""
+    is_atomic, is_load = item.opcode in ("atom", "red"), item.opcode in ("ld", "ldu")
+    space, operation, count, is_strong = "", "", 1, is_atomic
+    known = _ATOMIC_ORDERS if is_atomic else _ORDERS
+    types, orders = [], []
+    if item.opcode == "ldu" and "shared::cluster" in item.modifiers:
+        writer.refuse()
     for word in item.modifiers:
         base = word.partition("::")[0]
-        if word in NBYTES:
+        if is_atomic and word in _ATOMICS:
+            operation = word
+        elif word in (_ATOMIC_TYPES if is_atomic else NBYTES):
             types.append(word)
         elif word in VECTORS:
             count = VECTORS[word]
-        elif base in _SPACES:
-            if word == "shared::cluster" and item.opcode not in ("ld", "st", "atom", "red"):
-                writer.refuse()
+        elif base in (("global", "shared") if is_atomic else _SPACES):
             space = base
-        elif word in ("volatile", "relaxed", "mmio"):
-            strong = True
-        elif word == "acquire":
-            strong = True
-            flags.append("XF_ACQUIRE")
-        elif word == "release":
-            strong = True
-            flags.append("XF_RELEASE")
-        elif word in _SCOPES or word in _CACHE or word == "weak" or base in ("L1", "L2"):
-            strong = strong or word == "cv"
-        else:
+        elif word in known:
+            is_strong = True
+            orders += known[word]
+        elif word not in _SCOPES and base not in ("L1", "L2") and (is_atomic or word not in _CACHE):
             writer.refuse(f"'.{word}' of the instruction '{item.name}'")
-    if len(types) != 1:
+        else:
+            is_strong = is_strong or word == "cv"
+    if len(types) != 1 or bool(operation) != is_atomic:
         writer.refuse()
-    if strong:
+    flags = ["XF_STRONG", *orders] if is_atomic else ["XF_READ" if is_load else "XF_WRITE", *orders]
+    if is_strong and not is_atomic:
         flags.append("XF_STRONG")
-    if meaning := writer.meanings.get(writer.index):
+    if not is_atomic and (meaning := writer.meanings.get(writer.index)):
         flags.append(meaning)
-    if (
-        direction == "XF_READ"
-        and writer.doubtful & dataflow.find_results(item)
-        and dataflow.may_reach_block_memory(item)
-    ):
+    if is_load and writer.doubtful & dataflow.find_results(item) and dataflow.may_reach_block_memory(item):
         flags.append("XF_COPY")
     if space in SPACE_FLAGS:
         flags.append(SPACE_FLAGS[space])
-    return _Access(space, " | ".join(flags), strong, count, types[0])
+    return _Access(space, " | ".join(flags), is_strong, count, types[0], operation)
 
 
 def _write_host_address(writer: FunctionWriter, operand: Operand, space: str) -> str:
@@ -1140,7 +1073,7 @@ def _check_param(writer: FunctionWriter, operand: Operand, nbytes: int) -> None:
 
 @_covers("ld", "ldu")
 def _load(writer: FunctionWriter, item: Instruction) -> None:
-    access = _read_access(writer, item, "XF_READ")
+    access = _read_access(writer, item)
     d, source = writer.take_operands(2, 3)[:2]
     kind = name_c_type(access.type)
     nbytes = NBYTES[access.type] * access.count
@@ -1164,7 +1097,7 @@ def _load(writer: FunctionWriter, item: Instruction) -> None:
     if not isinstance(d, Vector) or len(d.items) != access.count:
         writer.fail(f"the destination is not a vector of {access.count}")
     name = writer.make_temporary()
-    writer.add_line(f"{{ const {volatile}{kind} *const {name} = (const {volatile}{kind} *){pointer};")
+    writer.open_block(f"const {volatile}{kind} *const {name} = (const {volatile}{kind} *){pointer};")
     values = [writer.make_temporary() for _ in d.items]
     wanted = [_find_load_type(writer, target, access.type) for target in d.items]
     for number, value in enumerate(values):
@@ -1173,7 +1106,6 @@ def _load(writer: FunctionWriter, item: Instruction) -> None:
         )
     for target, value, (_, ptx_type) in zip(d.items, values, wanted, strict=True):
         writer.assign(target, ptx_type, value)
-    writer.add_line("}")
 
 
 def _find_load_type(writer: FunctionWriter, operand: Operand, ptx_type: str) -> tuple[str, str]:
@@ -1186,7 +1118,7 @@ def _find_load_type(writer: FunctionWriter, operand: Operand, ptx_type: str) -> 
 
 @_covers("st")
 def _store(writer: FunctionWriter, item: Instruction) -> None:
-    access = _read_access(writer, item, "XF_WRITE")
+    access = _read_access(writer, item)
     target, value = writer.take_operands(2, 3)[:2]
     kind = name_c_type(access.type)
     nbytes = NBYTES[access.type] * access.count
@@ -1199,8 +1131,8 @@ def _store(writer: FunctionWriter, item: Instruction) -> None:
         _check_param(writer, target, nbytes)
     if writer.checked and not direct:
         address = writer.write_address(target)
-        writer.add_line(f"{{ const {kind} x[{access.count}] = {{{', '.join(values)}}};")
-        writer.add_line(f"run->store(t, {address}, {nbytes}, {access.flags}, x, {writer.site}); }}")
+        writer.open_block(f"const {kind} x[{access.count}] = {{{', '.join(values)}}};")
+        writer.add_line(f"run->store(t, {address}, {nbytes}, {access.flags}, x, {writer.site});")
         return
     volatile = "volatile " if access.is_strong else ""
     pointer = _write_host_address(writer, target, access.space)
@@ -1211,37 +1143,15 @@ def _store(writer: FunctionWriter, item: Instruction) -> None:
         writer.add_line(f"*({volatile}{kind} *){pointer} = {values[0]};")
         return
     name = writer.make_temporary()
-    writer.add_line(f"{{ {volatile}{kind} *const {name} = ({volatile}{kind} *){pointer};")
+    writer.open_block(f"{volatile}{kind} *const {name} = ({volatile}{kind} *){pointer};")
     for number, text in enumerate(values):
         writer.add_line(f"{name}[{number}] = {text};")
-    writer.add_line("}")
 
 
 @_covers("atom", "red")
 def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
-    space, operation, flags, count, types = "", "", ["XF_STRONG"], 1, []
-    for word in item.modifiers:
-        base = word.partition("::")[0]
-        if word in _ATOMIC_TYPES and word not in _ATOMICS:
-            types.append(word)
-        elif word in _ATOMICS:
-            operation = word
-        elif base in ("global", "shared"):
-            space = base
-        elif word in VECTORS:
-            count = VECTORS[word]
-        elif word in ("acquire", "acq_rel", "release", "sc"):
-            flags += ["XF_ACQUIRE"] if word != "release" else []
-            flags += ["XF_RELEASE"] if word != "acquire" else []
-        elif word == "cta":
-            flags.append("XF_NARROW")
-        elif word not in ("relaxed", "noftz") and word not in _SCOPES and base not in ("L1", "L2"):
-            writer.refuse(f"'.{word}' of the instruction '{item.name}'")
-    if not operation or len(types) != 1:
-        writer.refuse()
-    if space:
-        flags.append(SPACE_FLAGS[space])
-    ptx_type, operands = types[0], item.operands
+    access = _read_access(writer, item)
+    operation, count, ptx_type, operands = access.operation, access.count, access.type, item.operands
     is_atom = item.opcode == "atom"
     needed = 2 + (operation == "cas") + is_atom
     if not needed <= len(operands) <= needed + 1:
@@ -1250,19 +1160,14 @@ def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
     address, first = operands[is_atom], operands[is_atom + 1]
     second = operands[is_atom + 2] if operation == "cas" else None
     kind, step = name_c_type(ptx_type), NBYTES[ptx_type]
-    name = (
-        "XF_U64"
-        if ptx_type == "s64" and operation in ("add", "and", "or", "xor", "exch", "cas")
-        else _ATOMIC_TYPES[ptx_type]
-    )
-    if ptx_type == "s32" and operation in ("add", "and", "or", "xor", "exch", "cas"):
-        name = "XF_U32"
+    has_no_sign = ptx_type in ("s32", "s64") and operation in ("add", "and", "or", "xor", "exch", "cas")
+    name = _ATOMIC_TYPES[_find_unsigned(ptx_type) if has_no_sign else ptx_type]
     targets = target.items if isinstance(target, Vector) and count > 1 else (target,) * count
     sources = first.items if isinstance(first, Vector) and count > 1 else (first,)
     if len(sources) != count or len(targets) != count:
         writer.fail(f"an operand is not a vector of {count}")
     where = writer.write_address(address)
-    writer.add_line(f"{{ const u64 a = {where};")
+    writer.open_block(f"const u64 a = {where};")
     for number, source in enumerate(sources):
         other = f", y = {writer.read(second, ptx_type)}" if second is not None else ""
         pointer = "&y" if second is not None else "0"
@@ -1270,12 +1175,11 @@ def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
         place = f"a + {number * step}" if number else "a"
         writer.add_line(
             f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, "
-            f"{' | '.join(flags)}, {writer.site});"
+            f"{access.flags}, {writer.site});"
         )
         if not isinstance(targets[number], NoOperand):
             writer.assign(targets[number], ptx_type, "o")
         writer.add_line("}")
-    writer.add_line("}")
 
 
 @_covers("fence", "membar")
@@ -1296,13 +1200,10 @@ def _add_fence(writer: FunctionWriter, item: Instruction) -> None:
 def _allocate(writer: FunctionWriter, _item: Instruction) -> None:
     d, nbytes = writer.take_operands(2, 3)[:2]
     size = writer.read(nbytes, "u64")
-    writer.add_line(
-        f"{{ const u64 n = {size}; char *const x = (char *)(((u64)__builtin_alloca(n + 64) + 31) & ~31ull);"
-    )
+    writer.open_block(f"const u64 n = {size}; char *const x = (char *)(((u64)__builtin_alloca(n + 64) + 31) & ~31ull);")
     if writer.checked:
         writer.add_line("run->local_begin(t, x, (u32)n);")
     writer.assign(d, "u64", "(u64)x")
-    writer.add_line("}")
 
 
 @_covers("stacksave")
@@ -1349,14 +1250,9 @@ def _branch_by_index(writer: FunctionWriter, item: Instruction) -> None:
     writer.add_line("}")
 
 
-@_covers("ret")
-def _return(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.leave("0")
-
-
-@_covers("exit")
-def _exit(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.leave("1")
+@_covers("ret", "exit")
+def _leave(writer: FunctionWriter, item: Instruction) -> None:
+    writer.leave(str(int(item.opcode == "exit")))
 
 
 @_covers("trap", "brkpt")
@@ -1412,7 +1308,7 @@ def _call_function(
 ) -> None:  # fmt: skip
     if len(formal_returns) != len(returns) or len(formal_params) != len(arguments):
         writer.fail(f"a call with {len(arguments)} arguments of a function of {len(formal_params)}")
-    writer.add_line("{")
+    writer.open_block("")
     passed, results = [], []
     for formal, actual in (*zip(formal_returns, returns, strict=True), *zip(formal_params, arguments, strict=True)):
         if isinstance(actual, Symbol) and isinstance(actual.target, PtxVariable) and actual.target.space == "param":
@@ -1442,7 +1338,6 @@ def _call_function(
     writer.add_doubt_exchange(received, "{name} = t->doubts[{number}];")
     for actual, ptx_type, temporary in results:
         writer.assign(actual, ptx_type, temporary)
-    writer.add_line("}")
 
 
 def _call_builtin(
@@ -1534,18 +1429,17 @@ def _shuffle(writer: FunctionWriter, item: Instruction) -> None:
     a, b, c = (writer.read(operand, "u32") for operand in operands[1:4])
     mask = _write_lane_mask(writer, item, 4)
     call = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {a}, {b}, {c}, {mask}, &p, {writer.site})"
-    writer.add_line(f"{{ u32 p; const u32 r = {call};")
+    writer.open_block(f"u32 p; const u32 r = {call};")
     _assign_with_predicate(writer, d)
 
 
-def _assign_with_predicate(writer: FunctionWriter, d: Operand) -> None:
-    """Assign ``r``, and ``p`` where the instruction has a predicate, and close the block that has them."""
+def _assign_with_predicate(writer: FunctionWriter, d: Operand, predicate: str = "(p != 0)") -> None:
+    """Assign ``r``, and the predicate where the instruction has one."""
     if isinstance(d, Pair):
         writer.assign(d.first, "b32", "r")
-        writer.assign(d.second, "pred", "(p != 0)")
+        writer.assign(d.second, "pred", predicate)
     else:
         writer.assign(d, "b32", "r")
-    writer.add_line("}")
 
 
 @_covers("vote")
@@ -1566,8 +1460,8 @@ def _match(writer: FunctionWriter, item: Instruction) -> None:
     d, a, mask = writer.take_operands(3)
     mode = "XF_MATCH_ALL" if "all" in flags else "XF_MATCH_ANY"
     value = writer.read(a, ptx_type)
-    writer.add_line(
-        f"{{ u32 p; const u32 r = run->match(t, {mode}, {value}, {writer.read(mask, 'u32')}, &p, {writer.site});"
+    writer.open_block(
+        f"u32 p; const u32 r = run->match(t, {mode}, {value}, {writer.read(mask, 'u32')}, &p, {writer.site});"
     )
     _assign_with_predicate(writer, d)
 
@@ -1595,9 +1489,4 @@ def _elect(writer: FunctionWriter, _item: Instruction) -> None:
     d, mask = writer.take_operands(2)
     (x,) = writer.bind("u32", [mask])
     writer.add_line(f"run->warp_sync(t, {x}, {writer.site}); const u32 r = 31 - xf_clz32({x} & (0 - {x}));")
-    if isinstance(d, Pair):
-        writer.assign(d.first, "u32", "r")
-        writer.assign(d.second, "pred", "(t->lane == r)")
-    else:
-        writer.assign(d, "u32", "r")
-    writer.add_line("}")
+    _assign_with_predicate(writer, d, "(t->lane == r)")

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from xferlib.kernels.cuda_cpu.ptx import (
-    Address,
-    Instruction,
-    Module,
-    Operand,
-    OperandList,
-    PtxError,
-    PtxFunction,
-    PtxVariable,
-    Register,
-    Symbol,
-    Vector,
-)
+from xferlib.kernels.cuda_cpu import ptx
+from xferlib.kernels.cuda_cpu.ptx import Module, PtxError, PtxFunction, PtxVariable, Register, Symbol
 from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN, ModuleVariable
 
 _MOST_BLOCK_NBYTES = 4 << 30
@@ -50,8 +39,10 @@ class ModuleLayout:
         entries = (each for each in module.functions.values() if each.is_entry and each.body is not None)
         self.sources = {self.find_source(each) for each in entries}
 
-    def resolve(self, name: str, function: PtxFunction | None) -> PtxFunction | PtxVariable | None:
+    def resolve(self, name: str | PtxVariable, function: PtxFunction | None) -> PtxFunction | PtxVariable | None:
         """The meaning of a name in a function."""
+        if isinstance(name, PtxVariable):
+            return name
         name = function.aliases.get(name, name) if function else name
         name = self.module.aliases.get(name, name)
         return self.module.variables.get(name) or self.module.functions.get(name)
@@ -60,25 +51,13 @@ class ModuleLayout:
         """The functions and the variables that a function names."""
         functions: dict[str, None] = {}
         variables: dict[int, PtxVariable] = {}
-
-        def visit(operand: Operand) -> None:
+        for operand in ptx.walk(operand for _, item in function.instructions for operand in item.operands):
             if isinstance(operand, Symbol):
-                target = operand.target
-                found = self.resolve(target, function) if isinstance(target, str) else target
+                found = self.resolve(operand.target, function)
                 if isinstance(found, PtxVariable):
                     variables[id(found)] = found
                 elif isinstance(found, PtxFunction):
                     functions[found.name] = None
-            elif isinstance(operand, Address):
-                visit(operand.base)
-            elif isinstance(operand, Vector | OperandList):
-                for item in operand.items:
-                    visit(item)
-
-        for instruction in function.body or ():
-            if isinstance(instruction, Instruction):
-                for operand in instruction.operands:
-                    visit(operand)
         return list(functions), variables
 
     def reach(self, roots: Iterable[str]) -> list[str]:
@@ -152,39 +131,32 @@ class ModuleLayout:
             self.shared_end[id(variable)] = at + self.gap
 
     def find_used_common(self, kernel: str) -> list[PtxVariable]:
-        used: dict[int, PtxVariable] = {}
-        for name in self.reached[kernel]:
-            used.update(self.uses[name][1])
+        used = {identity for name in self.reached[kernel] for identity in self.uses[name][1]}
         return [variable for variable in self.common if id(variable) in used]
 
     def find_window(self, kernel: str) -> list[PtxVariable]:
         return [*self.find_used_common(kernel), *self.own[kernel]]
 
     def find_dynamic_align(self, kernel: str) -> int:
-        aligns = [0]
-        for name in self.reached[kernel]:
-            aligns += [v.align for v in self.uses[name][1].values() if v.space == "shared" and v.is_extern]
-        return max(aligns)
+        used = (v for name in self.reached[kernel] for v in self.uses[name][1].values())
+        return max((v.align for v in used if v.space == "shared" and v.is_extern), default=0)
 
     @staticmethod
     def find_source(entry: PtxFunction) -> str:
         """The file of a kernel; empty where the PTX has no lines."""
-        place = next((i.place for i in entry.body or () if isinstance(i, Instruction) and i.place), None)
+        place = next((item.place for _, item in entry.instructions if item.place), None)
         while place and place.inlined_at:
             place = place.inlined_at
         return entry.files.get(place.file, "") if place else ""
 
     def find_ends(self) -> set[str]:
         """Functions that may end their thread by `exit`: their callers must ask."""
-        ends = set()
-        for name in self.uses:
-            body = self.module.functions[name].body or ()
-            if any(
-                isinstance(i, Instruction)
-                and (i.opcode == "exit" or (i.opcode == "call" and any(isinstance(o, Register) for o in i.operands)))
-                for i in body
-            ):
-                ends.add(name)
+        ends = {
+            name
+            for name in self.uses
+            for _, item in self.module.functions[name].instructions
+            if item.opcode == "exit" or (item.opcode == "call" and any(isinstance(o, Register) for o in item.operands))
+        }
         while True:
             more = {name for name, (called, _) in self.uses.items() if name not in ends and ends.intersection(called)}
             if not more:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._runtime import process, threads
-from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
+from xferlib.errors import KernelCompileError, KernelFaultError, KernelTypeError, UnsupportedError
 from xferlib.kernels.cuda_cpu import runtime
+from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
     from xferlib.kernels.cuda_cpu.code import CpuCode
-    from xferlib.kernels.cuda_cpu.translation import Kernel
+    from xferlib.kernels.cuda_cpu.translation import FaultSite, Kernel, SharedVariable
     from xferlib.kernels.cuda_signature import RawParameter
-import re
-from typing import TYPE_CHECKING
-
-from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN
-
-if TYPE_CHECKING:
-    from xferlib.kernels.cuda_cpu.translation import FaultSite, SharedVariable
 
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
+
+from xferlib.kernels.c_frontend.preprocess import LEVELS, OPERATORS
 
 NBYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "e4m3": 1, "e5m2": 1,
@@ -127,6 +129,22 @@ class NoOperand:
 Operand = Register | PtxLabel | Immediate | Symbol | Special | Address | Vector | Pair | Not | OperandList | NoOperand
 
 
+def walk(operands: Iterable[Operand], *, with_addresses: bool = True) -> Iterator[Operand]:
+    """Operands and those within them; ``with_addresses``: also the bases of addresses."""
+    for each in operands:
+        yield each
+        if isinstance(each, Register):
+            continue
+        if isinstance(each, Vector | OperandList):
+            yield from walk(each.items, with_addresses=with_addresses)
+        elif isinstance(each, Pair):
+            yield from walk((each.first, each.second), with_addresses=with_addresses)
+        elif isinstance(each, Not):
+            yield from walk((each.operand,), with_addresses=with_addresses)
+        elif with_addresses and isinstance(each, Address):
+            yield each.base
+
+
 @dataclass(slots=True)
 class SourceLocation:
     """Of an instruction in the CUDA source; `inlined_at` is the place of the call that the callee's text replaced."""
@@ -179,6 +197,11 @@ class PtxFunction:
     branch_targets: dict[str, list[PtxLabel]] = field(default_factory=dict)
     call_targets: dict[str, list[str]] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> list[tuple[int, Instruction]]:
+        """Those of the body, each with its index there."""
+        return [(index, item) for index, item in enumerate(self.body or ()) if isinstance(item, Instruction)]
 
 
 @dataclass(slots=True)
@@ -263,61 +286,63 @@ class _Parser:
     def line(self, at: int) -> int:
         return bisect_right(self.starts, at) + 1
 
+    def accept(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
+        """Read what a pattern matches here; None where it does not."""
+        match = re.compile(pattern).match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
+
+    def expect(self, pattern: str | re.Pattern[str], message: str) -> re.Match[str]:
+        """Read what a pattern matches here, or fail with a message."""
+        return self.accept(pattern) or self.fail(message)
+
     # The module
 
     def parse(self) -> Module:
         self.strings = self.read_strings()
         text = self.text
         while True:
-            self.at = _SPACE.match(text, self.at).end()  # type: ignore[union-attr]
+            self.accept(_SPACE)
             if self.at >= len(text):
                 return self.module
-            if text.startswith("@@DWARF", self.at) or text.startswith("@@dwarf", self.at):
+            if text.startswith(("@@DWARF", "@@dwarf"), self.at):
                 self.skip_line()
-                continue
-            match = re.compile(r"\.(\w+)").match(text, self.at)
-            if not match:
-                self.fail(f"{self.excerpt()!r} is not a directive of a module")
-            self.read_directive(match)
+            else:
+                self.read_directive()
 
-    def read_directive(self, match: re.Match[str]) -> None:
-        word, text = match[1], self.text
+    def read_directive(self) -> None:
+        match = re.compile(r"\.(\w+)").match(self.text, self.at)
+        if not match:
+            self.fail(f"{self.excerpt()!r} is not a directive of a module")
+        word = match[1]
         if word == "version":
-            if not (found := re.compile(r"\.version\s+(\d+)\.(\d+)").match(text, self.at)):
-                self.fail("'.version' names no version")
+            found = self.expect(r"\.version\s+(\d+)\.(\d+)", "'.version' names no version")
             self.module.version = int(found[1]), int(found[2])
-            self.at = found.end()
         elif word == "target":
-            if not (found := re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*").match(text, self.at)):
-                self.fail("'.target' names no target")
-            self.module.target = found[1]
-            self.at = found.end()
+            self.module.target = self.expect(r"\.target\s+(\w+)(?:\s*,\s*\w+)*", "'.target' names no target")[1]
         elif word == "address_size":
-            found = re.compile(r"\.address_size\s+(\d+)").match(text, self.at)
-            if not found or found[1] != "64":
-                self.fail("'.address_size' other than 64 is not supported: compile for 64 bits")
-            self.at = found.end()
+            problem = "'.address_size' other than 64 is not supported: compile for 64 bits"
+            if self.expect(r"\.address_size\s+(\d+)", problem)[1] != "64":
+                self.fail(problem)
         elif word == "file":
             self.read_file()
         elif word == "section":
-            self.at = self.block_end(text.find("{", self.at))
-        elif word in ("pragma", "loc"):
-            self.skip_statement() if word == "pragma" else self.read_location()
+            self.at = self.block_end(self.text.find("{", self.at))
+        elif word == "pragma":
+            self.skip_statement()
+        elif word == "loc":
+            self.read_location()
         elif word == "alias":
-            found = re.compile(rf"\.alias\s+({_NAME})\s*,\s*({_NAME})\s*;").match(text, self.at)
-            if not found:
-                self.fail("'.alias' needs two names")
+            found = self.expect(rf"\.alias\s+({_NAME})\s*,\s*({_NAME})\s*;", "'.alias' needs two names")
             self.module.aliases[found[1]] = found[2]
-            self.at = found.end()
         else:
             self.read_declaration()
 
     def read_file(self) -> None:
-        found = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s*,\s*\d+\s*,\s*\d+)?').match(self.text, self.at)
-        if not found:
-            self.fail("'.file' needs a number and a name")
+        pattern = r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s*,\s*\d+\s*,\s*\d+)?'
+        found = self.expect(pattern, "'.file' needs a number and a name")
         self.module.files[int(found[1])] = found[2]
-        self.at = found.end()
 
     def read_strings(self) -> dict[str, str]:
         strings: dict[str, str] = {}
@@ -332,9 +357,7 @@ class _Parser:
 
     def read_declaration(self) -> None:
         """A variable or a function, after its linkage."""
-        match = re.compile(r"((?:\.(?:extern|visible|weak|common)\s+)*)\.(entry|func)\b").match(self.text, self.at)
-        if match:
-            self.at = match.end()
+        if match := self.accept(r"((?:\.(?:extern|visible|weak|common)\s+)*)\.(entry|func)\b"):
             self.read_function(is_entry=match[2] == "entry", linkage=match[1])
         else:
             for variable in self.read_variables():
@@ -346,24 +369,18 @@ class _Parser:
 
     def read_function(self, *, is_entry: bool, linkage: str) -> None:
         start = self.at
-        returns: list[PtxVariable] = []
-        if self.peek("("):
-            returns = self.read_params()
-        found = re.compile(rf"\s*({_NAME})").match(self.text, self.at)
-        if not found:
-            self.fail("a function without a name")
-        self.at = found.end()
-        params = self.read_params() if self.peek("(") else []
+        returns = self.read_params()
+        found = self.expect(rf"\s*({_NAME})", "a function without a name")
+        params = self.read_params()
         function = PtxFunction(found[1], is_entry, returns, params, self.line(start), files=self.module.files)
         function.is_weak = "weak" in linkage
         function.is_visible = function.is_weak or "visible" in linkage or "extern" in linkage
-        while match := re.compile(r"\s*\.(\w+)([^.{;]*)").match(self.text, self.at):
+        while match := self.accept(r"\s*\.(\w+)([^.{;]*)"):
             if not match[1].startswith(
                 ("max", "min", "req", "no", "explicit", "abi", "pragma", "unified", "blocks", "attr")
             ):
                 self.fail(f"'.{match[1]}' is not a directive of a function")
             function.attributes[match[1]] = tuple(int(number) for number in re.findall(r"\d+", match[2]))
-            self.at = match.end()
         if self.peek(";"):
             self.module.functions.setdefault(function.name, function)
             return
@@ -373,6 +390,9 @@ class _Parser:
         self.read_body(function)
 
     def read_params(self) -> list[PtxVariable]:
+        """The parameters in brackets; none where there are no brackets."""
+        if not self.peek("("):
+            return []
         at = self.text.index("(", self.at)
         end = self.text.find(")", at)
         if end < 0:
@@ -422,7 +442,7 @@ class _Parser:
         self.at = text.index("{", self.at) + 1
         depth = 1
         while depth:
-            self.at = _SPACE.match(text, self.at).end()  # type: ignore[union-attr]
+            self.accept(_SPACE)
             char = text[self.at : self.at + 1]
             if char == "":
                 self.fail(f"function '{function.name}' has no end")
@@ -438,8 +458,7 @@ class _Parser:
                 self.read_local_directive(function)
             elif text.startswith("@@", self.at):
                 self.skip_line()
-            elif match := _LABEL.match(text, self.at):
-                self.at = match.end()
+            elif match := self.accept(_LABEL):
                 self.read_label(match[1], body)
             elif match := _INSTRUCTION.match(text, self.at):
                 body.append(self.read_instruction(match, pending))
@@ -452,28 +471,23 @@ class _Parser:
             operands[index] = self.find_label(operands[index], scope)
         for resolve in self.late:
             resolve()
-        first = next((item.place for item in body if isinstance(item, Instruction) and item.place), None)
-        for item in body:  # a prologue stands before the first .loc
-            if isinstance(item, Instruction):
-                if item.place:
-                    break
-                item.place = first
+        first = next((item.place for _, item in function.instructions if item.place), None)
+        for _, item in function.instructions:  # a prologue stands before the first .loc
+            if item.place:
+                break
+            item.place = first
         self.function = self.scope = None
 
     def read_label(self, name: str, body: list[Instruction | PtxLabel]) -> None:
         assert self.function is not None
         assert self.scope is not None
-        function, scope, text = self.function, self.scope, self.text
-        if match := re.compile(r"\s*\.callprototype\b").match(text, self.at):
-            self.at = match.end()
-            returns = self.read_params() if self.peek("(") else []
-            if found := re.compile(rf"\s*({_NAME})").match(text, self.at):
-                self.at = found.end()
-            params = self.read_params() if self.peek("(") else []
+        function, scope = self.function, self.scope
+        if self.accept(r"\s*\.callprototype\b"):
+            returns = self.read_params()
+            self.accept(rf"\s*({_NAME})")
+            function.prototypes[name] = Prototype(returns, self.read_params())
             self.skip_statement()
-            function.prototypes[name] = Prototype(returns, params)
-        elif match := re.compile(r"\s*\.(branchtargets|calltargets)\s+([^;]*);").match(text, self.at):
-            self.at = match.end()
+        elif match := self.accept(r"\s*\.(branchtargets|calltargets)\s+([^;]*);"):
             names = match[2].split(",")
             if match[1] == "calltargets":
                 function.call_targets[name] = [item.strip() for item in names]
@@ -501,8 +515,7 @@ class _Parser:
         raise PtxError(f"label '{name}' of function '{self.function.name}' is nowhere", self.function.line)
 
     def read_local_directive(self, function: PtxFunction) -> None:
-        text = self.text
-        word = re.compile(r"\.(\w+)").match(text, self.at)
+        word = re.compile(r"\.(\w+)").match(self.text, self.at)
         if word is None:
             self.fail(f"{self.excerpt()!r} is not a directive")
         if word[1] == "loc":
@@ -520,17 +533,12 @@ class _Parser:
                 self.scope.names[variable.name] = variable
                 function.variables.append(variable)
         elif word[1].startswith(("max", "min", "req")):
-            match = re.compile(r"\.\w+\s*([\d,\s]*);?").match(text, self.at)
-            assert match
-            self.at = match.end()
+            self.accept(r"\.\w+\s*([\d,\s]*);?")
         else:
             self.fail(f"'.{word[1]}' is not a directive of a function's body")
 
     def read_location(self) -> None:
-        match = _LOC.match(self.text, self.at)
-        if not match:
-            self.fail("'.loc' needs a file and a line")
-        self.at = match.end()
+        match = self.expect(_LOC, "'.loc' needs a file and a line")
         file, line, column = int(match[1]), int(match[2]), int(match[3] or 0)
         if line == 0:
             return  # the compiler's way to say that it does not know: the last place is as good
@@ -781,25 +789,10 @@ class _Parser:
         return " ".join(self.text[self.at : self.at + 60].split())[:50]
 
 
-def _quotient(a: int, b: int) -> int:
-    if b == 0:
-        raise PtxError("a constant expression divides by zero")
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_BINARY: list[dict[str, Callable[[int, int], int]]] = [  # the loosest first
-    {"||": lambda a, b: int(bool(a) or bool(b))},
-    {"&&": lambda a, b: int(bool(a) and bool(b))},
-    {"|": lambda a, b: a | b},
-    {"^": lambda a, b: a ^ b},
-    {"&": lambda a, b: a & b},
-    {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
-    {"<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b),
-     "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b)},
-    {"<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63)},
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": _quotient, "%": lambda a, b: a - _quotient(a, b) * b},
-]  # fmt: skip
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    **OPERATORS, "||": lambda a, b: bool(a or b), "&&": lambda a, b: bool(a and b),
+    "<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63),
+}  # fmt: skip
 
 
 class _Operands:
@@ -818,9 +811,21 @@ class _Operands:
         self.at += 1
         return word
 
+    def accept(self, *words: str) -> str:
+        """Take the next word if it is one of these; else an empty one."""
+        return self.take() if self.next() in words else ""
+
     def expect(self, word: str) -> None:
         if self.take() != word:
-            self.parser.fail(f"{''.join(self.tokens)!r} lacks a {word!r}")
+            self.fail(f"lacks a {word!r}")
+
+    def fail(self, problem: str) -> NoReturn:
+        self.parser.fail(f"{''.join(self.tokens)!r} {problem}")
+
+    def offset(self) -> int:
+        """The number behind a sign; 0 where there is no sign."""
+        sign = self.accept("+", "-")
+        return (self.number() if sign == "+" else -self.number()) if sign else 0
 
     def read(self) -> Operand:
         word = self.next()
@@ -829,48 +834,36 @@ class _Operands:
         if word == "(":
             saved = self.at
             try:
-                return self.read_expression(0)
+                return self.read_expression()
             except PtxError:
                 self.at = saved
             items = self.read_list("(", ")")
             return OperandList(items)
-        if word == "[":
-            self.take()
-            address = self.read_address()
-            if self.next() == ",":  # of a texture or a tensor: its coordinates
-                parts: list[Operand] = [address]
-                while self.next() == ",":
-                    self.take()
-                    parts.append(self.read())
-                self.expect("]")
-                return OperandList(tuple(parts))
+        if self.accept("["):
+            parts: list[Operand] = [self.read_address()]
+            while self.accept(","):  # of a texture or a tensor: its coordinates
+                parts.append(self.read())
             self.expect("]")
-            return address
-        if word == "!":
-            self.take()
+            return parts[0] if len(parts) == 1 else OperandList(tuple(parts))
+        if self.accept("!"):
             return Not(self.read())
-        if word == "_":
-            self.take()
+        if self.accept("_"):
             return self.read_second(NoOperand())
         if word[:1].isalpha() or word[:1] in "_$%":
             return self.read_second(self.read_name())
-        return self.read_expression(0)
+        return self.read_expression()
 
     def read_second(self, first: Operand) -> Operand:
-        if self.next() == "|":
-            self.take()
-            return Pair(first, self.read())
-        return first
+        return Pair(first, self.read()) if self.accept("|") else first
 
     def read_list(self, begin: str, end: str) -> tuple[Operand, ...]:
         self.expect(begin)
         items = []
         while self.next() != end:
             if self.at >= len(self.tokens):
-                self.parser.fail(f"{''.join(self.tokens)!r} lacks a {end!r}")
+                self.fail(f"lacks a {end!r}")
             items.append(self.read())
-            if self.next() == ",":
-                self.take()
+            self.accept(",")
         self.take()
         return tuple(items)
 
@@ -892,10 +885,8 @@ class _Operands:
             return Special(name[1:])
         symbol = Symbol(found if found is not None else name)
         if self.next() in ("+", "-") and self.at + 1 < len(self.tokens):
-            sign = 1 if self.take() == "+" else -1
-            symbol.offset = sign * self.number()
-        elif self.next() == "[":  # an element of an array of b8: its byte
-            self.take()
+            symbol.offset = self.offset()
+        elif self.accept("["):  # an element of an array of b8: its byte
             symbol.offset = self.number() * (NBYTES[found.type] if found else 1)
             self.expect("]")
         return symbol
@@ -904,41 +895,30 @@ class _Operands:
         word = self.next()
         if word[:1].isalpha() or word[:1] in "_$%":
             base = self.read_name()
-            offset = 0
-            if self.next() in ("+", "-"):
-                sign = 1 if self.take() == "+" else -1
-                offset = sign * self.number()
+            offset = self.offset()
             if isinstance(base, Symbol):
                 return Address(Symbol(base.target), base.offset + offset)
             if isinstance(base, Register):
                 return Address(base, offset)
-            self.parser.fail(f"{''.join(self.tokens)!r} is not an address")
+            self.fail("is not an address")
         return Address(Immediate(self.number()), 0)
 
     def number(self) -> int:
-        value = self.read_expression(0)
+        value = self.read_expression()
         if not isinstance(value.value, int):
-            self.parser.fail(f"{''.join(self.tokens)!r} needs an integer")
+            self.fail("needs an integer")
         return value.value
 
     def initial(self) -> int | float | bytes | Relocation:
         word = self.next()
+        if word == "mask":
+            self.parser.fail("'mask()' in an initialiser is not supported")
         if word[:1].isalpha() or word[:1] in "_$%":
-            if word == "generic":
-                self.take()
-                self.expect("(")
-                relocation = self.relocation()
-                self.expect(")")
-                return self.addend(relocation)
-            if word == "mask":
-                self.parser.fail("'mask()' in an initialiser is not supported")
-            return self.addend(self.relocation())
+            return self.relocation()
         if re.fullmatch(r"0[xX][fF][fF]0*", word) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
             return self.parse_mask()
-        value = self.read_expression(0)
-        if value.nbits:
-            return float_of(value)
-        return value.value
+        value = self.read_expression()
+        return float_of(value) if value.nbits else value.value
 
     def parse_mask(self) -> Relocation:
         """`0xFF00(symbol)`: one byte of an address, as old compilers write addresses into arrays of bytes."""
@@ -950,37 +930,32 @@ class _Operands:
         return relocation
 
     def relocation(self) -> Relocation:
-        if self.next() == "generic":
-            self.take()
+        """An address: of a name, or `generic(name)`, and what is added to it."""
+        if self.accept("generic"):
             self.expect("(")
-            inner = self.addend(Relocation(0, 0, self.take(), 0))
+            relocation = self.relocation()
             self.expect(")")
-            return inner
-        return self.addend(Relocation(0, 0, self.take(), 0))
-
-    def addend(self, relocation: Relocation) -> Relocation:
-        if self.next() in ("+", "-"):
-            sign = 1 if self.take() == "+" else -1
-            relocation.addend += sign * self.number()
+        else:
+            relocation = Relocation(0, 0, self.take(), 0)
+        relocation.addend += self.offset()
         return relocation
 
-    def read_expression(self, level: int) -> Immediate:
-        if level == 0 and self.at + 1 == len(self.tokens):
-            return self.read_unary()
-        if level == len(_BINARY):
-            return self.read_unary()
-        left = self.read_expression(level + 1)
-        while (operator := self.next()) in _BINARY[level]:
-            self.take()
-            right = self.read_expression(level + 1)
+    def read_expression(self, least: int = 0) -> Immediate:
+        """A constant expression of operators that bind no looser than ``least``."""
+        left = self.read_unary()
+        while LEVELS.get(self.next(), -1) >= least:
+            operator = self.take()
+            right = self.read_expression(LEVELS[operator] + 1)
             if not isinstance(left.value, int) or not isinstance(right.value, int):
-                self.parser.fail(f"{''.join(self.tokens)!r} mixes numbers that are not integers")
-            left = Immediate(_BINARY[level][operator](left.value, right.value))
-        if level == 0 and self.next() == "?":
-            self.take()
-            first = self.read_expression(0)
+                self.fail("mixes numbers that are not integers")
+            try:
+                left = Immediate(int(_OPERATORS[operator](left.value, right.value)))
+            except ZeroDivisionError:
+                raise PtxError("a constant expression divides by zero") from None
+        if not least and self.accept("?"):
+            first = self.read_expression()
             self.expect(":")
-            second = self.read_expression(0)
+            second = self.read_expression()
             return first if left.value else second
         return left
 
@@ -996,14 +971,14 @@ class _Operands:
         if word in ("~", "!"):
             operand = self.read_unary()
             if not isinstance(operand.value, int):
-                self.parser.fail(f"{''.join(self.tokens)!r} needs an integer")
+                self.fail("needs an integer")
             return Immediate(~operand.value if word == "~" else int(not operand.value))
         if word == "(":
             if self.next().startswith("."):  # a cast: .s64 or .u64
                 self.take()
                 self.expect(")")
                 return self.read_unary()
-            value = self.read_expression(0)
+            value = self.read_expression()
             self.expect(")")
             return value
         if word == "WARP_SZ":
@@ -1013,7 +988,7 @@ class _Operands:
         if word[:2] in ("0d", "0D") and len(word) == 18:
             return Immediate(int(f"0x{word[2:]}", 0), 64)
         if not word[:1].isdigit() and not (word[:1] == "." and word[1:2].isdigit()):
-            self.parser.fail(f"{''.join(self.tokens)!r} is not an operand")
+            self.fail("is not an operand")
         return Immediate(_number(word))
 
 
