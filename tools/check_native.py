@@ -4,7 +4,8 @@ and CUDA C of several threads.
     python tools/check_native.py [--cases 1000] [--warnings] [--deep]
     python tools/check_native.py --tests tests/kernels/test_reductions.py ...
 
-``--warnings`` compiles only. ``--deep`` lets the analyzer follow each path through every call, in all files.
+``--warnings`` compiles only. ``--deep`` lets the analyzer follow each path through every call, in all files and in
+each copy of a body that is compiled for several kinds of vectors.
 ``--tests`` runs tests with all memory of Python and NumPy watched, in C and in compiled kernels: what these are given
 the address of, they may only use while it is theirs.
 Without a C compiler, or without its sanitizers, it says so and passes.
@@ -31,7 +32,7 @@ KERNELS = str(ROOT / "tests" / "kernels" / "cuda_cpu" / "runtime_kernels.c")
 KERNEL_FLAGS = ["-O1", "-fno-strict-aliasing", "-w", "-fPIC", f"-I{NATIVE / 'emulator'}"]
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-SANITIZED = ["-O1", "-g", "-fvisibility=hidden", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+SANITIZED = ["-O1", "-g1", "-fvisibility=hidden", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 
 
 SUMMARISED = frozenset({"random.c", "strided.c"})
@@ -47,22 +48,23 @@ def run(*command: str, cwd: Path = ROOT, **variables: str) -> subprocess.Complet
 def warnings(compiler: str, *, is_deep: bool) -> int:
     """Compile every file strictly, and with the analyzer where the compiler has one; returns how many runs fail."""
     include = ["-isystem", sysconfig.get_paths()["include"]]
-    analyzers = ["-fanalyzer"] if run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0 else []
+    has_analyzer = run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0
+    analyzed = ["-O1", *["-fanalyzer"] * has_analyzer, *["-DXF_ANALYZED"] * (not is_deep)]
 
     # Most of a minute would go into the paths through the walks of strided.c, which call each other, and seven seconds
     # into those of random.c. They allocate nothing: there a call is analysed once, not for each path to it.
-    summaries = [] if is_deep or not analyzers else ["-fanalyzer-call-summaries"]
+    summaries = ["-fanalyzer-call-summaries"] * (has_analyzer and not is_deep)
 
     def find_problem(case: tuple[str, list[str]]) -> str:
         source, extra = case
-        if Path(source).name in SUMMARISED and extra[-1:] == analyzers:
+        if Path(source).name in SUMMARISED and extra is analyzed:
             extra = [*extra, *summaries]
         done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
         return f"{source}: {done.stderr}" if done.returncode else ""
 
     sources = sorted((str(path.relative_to(NATIVE)) for path in NATIVE.glob("[a-z]*/**/*.c")), reverse=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = list(pool.map(find_problem, itertools.product(sources, (["-O1", *analyzers], ["-O2"]))))
+        problems = list(pool.map(find_problem, itertools.product(sources, (analyzed, ["-O2"]))))
     print(*filter(None, problems), sep="\n", end="")
     return sum(map(bool, problems))
 

@@ -23,6 +23,8 @@ HostArray = np.ndarray[Any, Any]
 class Memory(Emulator):
     """Host memory that counts as a device's."""
 
+    optimises = False
+
     def operands(self, arrays: list[HostArray]) -> list[int]:
         return [each.ctypes.data for each in arrays]
 

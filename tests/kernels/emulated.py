@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from tests.kernels.targets import need_nvrtc
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu.code import compile_ptx
+from xferlib.kernels.cuda_cpu import code as cpu_code
 from xferlib.kernels.cuda_cpu.module import CpuModule
 from xferlib.kernels.cuda_source import OPTIONS
 
@@ -62,6 +63,9 @@ class Emulator:
 
     misaligned = 0
     """Launches with an access at an address that is no multiple of its size, which a GPU refuses."""
+    optimises = True
+    """Whether the C compiler optimises: it takes twice as long, which is more than a few thousand threads gain. Without
+    it a kernel of many registers needs a larger stack than a thread has."""
     memory: list[tuple[str, np.ndarray[Any, Any], bool]] | None = None
     """All that kernels may access; None: what the pointers are in of the process's memory."""
 
@@ -113,7 +117,9 @@ class Emulator:
         return _Compiled(compiled(options, source)[0])
 
     def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
-        code = compile_ptx(cubin[:-4].decode(), is_checked=True)
+        options = cpu_code.list_c_options() if self.optimises else ("-O0", *cpu_code.list_c_options()[1:])
+        with mock.patch.object(cpu_code, "list_c_options", return_value=options):
+            code = cpu_code.compile_ptx(cubin[:-4].decode(), is_checked=True)
         module = CpuModule(code, np.empty(code.variables_nbytes, np.uint8))
         module.initialise()
         return Kernel(f"{name}_{int.from_bytes(cubin[-4:], 'little')}", module)

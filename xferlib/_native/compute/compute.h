@@ -11,8 +11,8 @@ enum { LONG_COUNT = 1 << 14 }; /* elements from which a call is worth releasing 
 #define INLINED static inline __attribute__((always_inline, unused))
 
 /* A function of arguments ARGS, given as NAMES, whose body is the inlined function NAME##_body: for any processor, and for the
-   vectors of AVX2. The bits are the same: there is no fma, as the flags of the build say. */
-#if defined(__x86_64__) && defined(__GNUC__)
+   vectors of AVX2. The bits are the same: there is no fma, as the flags of the build say. An analyzer reads one of the two. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(XF_ANALYZED)
 #define FOR_VECTORS(NAME, ARGS, NAMES)                                           \
     __attribute__((target("avx2"))) static void NAME##_avx2 ARGS { NAME##_body NAMES; } \
     static void NAME##_anywhere ARGS { NAME##_body NAMES; }                      \
@@ -29,7 +29,7 @@ enum { LONG_COUNT = 1 << 14 }; /* elements from which a call is worth releasing 
 #endif
 
 /* Likewise of the body alone: for the vectors of AVX-512, where the processor has them. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(XF_ANALYZED)
 #define HAS_WIDE_VECTORS __builtin_cpu_supports("avx512f")
 #define WITH_WIDE_VECTORS(NAME, ARGS, NAMES) \
     __attribute__((target("avx512f"))) static void NAME ARGS { NAME##_body NAMES; }
