@@ -298,7 +298,7 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
 PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, Py_ssize_t waited_most,
                        loop_buffers *through);
 device_entry *xf_device_of_call(PyObject *device, PyObject *backend);
-PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
+RARE PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* --- reader.c */
 
