@@ -57,6 +57,18 @@ def test_a_device_survives_copying_and_pickling_as_itself_and_cannot_be_changed(
         device.index = 2
 
 
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("outside", ["numpy:cpu", "fake:sim:1"])
+def test_a_block_of_a_cpu_changes_nothing(outside: str, backend: str) -> None:
+    pytest.importorskip(backend)
+    with xl.Device(outside):
+        before = xl.get_device(), xl.get_backend(), type(xl.empty(3))
+        with xl.Device(f"{backend}:cpu") as device:
+            assert device is xl.Device(f"{backend}:cpu")
+            assert (xl.get_device(), xl.get_backend(), type(xl.empty(3))) == before
+        assert (xl.get_device(), xl.get_backend(), type(xl.empty(3))) == before
+
+
 @pytest.mark.usefixtures("pair")
 def test_a_block_holds_for_every_library_that_has_the_device() -> None:
     left, right = xl.get_backend(xl.zeros(3, backend="left")), xl.get_backend(xl.zeros(3, backend="right"))

@@ -655,8 +655,7 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
     plan = plan_concat([each.shape for each in sources], axis, wanted)
     if any(backend.detach(each) is not each for each in given):
         xp: Any = backend.namespace()
-        joined: Array = xp.concat([xp.astype(each, getattr(xp, wanted.name)) for each in given], axis=axis)
-        return joined
+        return xp.concat([xp.astype(each, getattr(xp, wanted.name)) for each in given], axis=axis)
     return join(sources, plan, wanted)
 
 

@@ -395,8 +395,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         if not include_initial and (axis is None or type(axis) is int):
             planned = lib.find_plan((name, axis, dtype), (x,), functools.partial(plan, lib, axis, dtype))
             if planned is not None:
-                made: Array = planned.run(x)
-                return made
+                return planned.run(x)
         x = lib.array(name, x)
         info = lib.info(x)
         if axis is None and len(info.shape) > 1:
@@ -613,8 +612,7 @@ def _make_sort(name: str, doc: str, *, is_indexed: bool) -> Function:
         if stable is True and type(descending) is bool and type(axis) is int and is_along:
             planned = _find_sort(lib, x, descending=descending, wants=wants)
             if planned is not None:
-                made: Array = planned.run(x)
-                return made
+                return planned.run(x)
         x = lib.array(name, x)
         along = axis_of(name, axis, len(lib.info(x).shape))
         moved = primitives.moveaxis(lib, x, along, -1)

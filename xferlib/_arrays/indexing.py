@@ -97,8 +97,7 @@ def scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> Array:
     """The running sums or products along the last axis, computed in ``dtype``, in a new array in C order."""
     plan = lib.find_plan(("scan", dtype, symbol), (x,), functools.partial(plan_scan, lib, dtype=dtype, symbol=symbol))
     if plan is not None:
-        found: Array = plan.run(x)
-        return found
+        return plan.run(x)
     info = lib.info(x)
     if info.dtype != dtype or not info.is_c_contiguous:
         return scan(lib, lib.copy(x, dtype), dtype, symbol)

@@ -30,12 +30,81 @@ PyObject *xf_call(PyObject *function, PyObject *const *given, Py_ssize_t count)
     return result;
 }
 
+/* The same with arguments by keyword behind the others. */
+PyObject *xf_call_with_names(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    PyObject *arguments = xf_pack(given, count), *options = names ? PyDict_New() : NULL, *result = NULL;
+    for (Py_ssize_t i = 0; options && i < PyTuple_Size(names); ++i)
+        if (PyDict_SetItem(options, PyTuple_GetItem(names, i), given[count + i]))
+            Py_CLEAR(options);
+    if (arguments && (options || !names))
+        result = PyObject_Call(function, arguments, options);
+    Py_XDECREF(options);
+    Py_XDECREF(arguments);
+    return result;
+}
+
+/* Clear an error, which Python meets again if it is to be met: whether none is left, such as Ctrl-C. */
+int xf_pass_over_error(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return !PyErr_Occurred();
+}
+
+int xf_is_word(PyObject *given, word *found)
+{
+    *found = PyLong_AsUnsignedLongLong(given);
+    return *found != (word)-1 || !PyErr_Occurred();
+}
+
+/* Read an attribute that is a word: whether it is one. */
+int xf_read_word(PyObject *object, PyObject *name, word *found)
+{
+    PyObject *value = PyObject_GetAttr(object, name);
+    int is_word = value && xf_is_word(value, found);
+    Py_XDECREF(value);
+    return is_word;
+}
+
+/* --- functions with data of their own, which begin with a reference to the tuple that holds all objects among them */
+
+/* New data, all else of which is 0, and the capsule that a function keeps them in; NULL with an error set. */
+void *xf_new_data(PyObject *arguments, size_t nbytes, PyCapsule_Destructor destroy, PyObject **capsule)
+{
+    PyObject **data = PyMem_Calloc(1, nbytes);
+    if (!data)
+        return PyErr_NoMemory();
+    if (!(*capsule = PyCapsule_New(data, NULL, destroy))) {
+        PyMem_Free(data);
+        return NULL;
+    }
+    *data = Py_NewRef(arguments);
+    return data;
+}
+
+void xf_free_data(PyObject *capsule)
+{
+    PyObject **data = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(*data);
+    PyMem_Free(data);
+}
+
+/* The function of the data in a capsule, whose reference it takes; None where C has no room for it; NULL where an error is set. */
+PyObject *xf_make_function(PyObject *capsule, PyMethodDef *method, int has_room)
+{
+    PyObject *made = PyErr_Occurred() ? NULL : has_room ? PyCFunction_NewEx(method, capsule, NULL) : Py_NewRef(Py_None);
+    Py_DECREF(capsule);
+    return made;
+}
+
 /* --- calls of functions at addresses */
 
 enum { MOST_ARGUMENTS = 4, MOST_ADDRESSES = 5, ORDERED = 10 };
 enum { RECORD, WAIT, COPY, CURRENT, ENTER }; /* the functions of a copy behind another stream's work */
 
 typedef struct {
+    PyObject *kept;
     void *at[MOST_ADDRESSES];
     Py_ssize_t count; /* of arguments */
     int keeps_lock;
@@ -53,12 +122,6 @@ static int run(const function *f, const word *a)
     case 3: return ((of_three)f->at[0])(a[0], a[1], a[2]);
     default: return ((of_four)f->at[0])(a[0], a[1], a[2], a[3]);
     }
-}
-
-int xf_is_word(PyObject *given, word *found)
-{
-    *found = PyLong_AsUnsignedLongLong(given);
-    return *found != (word)-1 || !PyErr_Occurred();
 }
 
 /* Read as many words as a function takes: whether that is possible. */
@@ -176,8 +239,6 @@ static PyObject *copy_each(PyObject *self, PyObject *const *given, Py_ssize_t co
     return PyLong_FromLong(result);
 }
 
-#define FAST(code) (PyCFunction)(void (*)(void))code, METH_FASTCALL, NULL
-
 static struct {
     PyMethodDef method;
     int addresses;
@@ -188,42 +249,30 @@ static struct {
     {{"copy_each", FAST(copy_each)}, 1},
 };
 
-static void free_function(PyObject *capsule)
-{
-    PyMem_Free(PyCapsule_GetPointer(capsule, NULL));
-}
-
 /* (kind, number of its arguments, whether it keeps the GIL, addresses) -> a function that calls those at the addresses */
-static PyObject *bind(PyObject *module, PyObject *arguments)
+PyObject *xf_bind(PyObject *module, PyObject *arguments)
 {
     unsigned long long at[MOST_ADDRESSES] = {0};
     int kind, is_given = 1;
-    function f = {{0}, 0, 0}, *kept;
-    PyObject *capsule, *made;
+    PyObject *capsule;
+    function *f = xf_new_data(arguments, sizeof *f, xf_free_data, &capsule);
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "inpK|KKKK", &kind, &f.count, &f.keeps_lock, &at[0], &at[1], &at[2], &at[3], &at[4]))
+    if (!f)
         return NULL;
-    if (kind < 0 || kind >= (int)(sizeof kinds / sizeof *kinds))
-        return PyErr_Format(PyExc_ValueError, "there are no functions of kind %d", kind);
+    if (!PyArg_ParseTuple(arguments, "inpK|KKKK", &kind, &f->count, &f->keeps_lock, &at[0], &at[1], &at[2], &at[3], &at[4]))
+        return xf_make_function(capsule, NULL, 0);
+    if (kind < 0 || kind >= (int)(sizeof kinds / sizeof *kinds)) {
+        PyErr_Format(PyExc_ValueError, "there are no functions of kind %d", kind);
+        return xf_make_function(capsule, NULL, 0);
+    }
     for (int i = 0; i < kinds[kind].addresses; ++i) {
-        f.at[i] = (void *)(uintptr_t)at[i];
+        f->at[i] = (void *)(uintptr_t)at[i];
         is_given &= at[i] != 0;
     }
-    if (!is_given || f.count < 0 || (f.count > MOST_ARGUMENTS && f.count != ORDERED))
-        return PyErr_Format(PyExc_ValueError, "%s needs an address and 0 to %d arguments for each function",
-                            kinds[kind].method.ml_name, MOST_ARGUMENTS);
-    kept = PyMem_Malloc(sizeof *kept);
-    if (!kept)
-        return PyErr_NoMemory();
-    *kept = f;
-    capsule = PyCapsule_New(kept, NULL, free_function);
-    if (!capsule) {
-        PyMem_Free(kept);
-        return NULL;
-    }
-    made = PyCFunction_NewEx(&kinds[kind].method, capsule, NULL);
-    Py_DECREF(capsule);
-    return made;
+    if (!is_given || f->count < 0 || (f->count > MOST_ARGUMENTS && f->count != ORDERED))
+        PyErr_Format(PyExc_ValueError, "%s needs an address and 0 to %d arguments for each function",
+                     kinds[kind].method.ml_name, MOST_ARGUMENTS);
+    return xf_make_function(capsule, &kinds[kind].method, 1);
 }
 
 /* --- where arrays lie */
@@ -241,7 +290,7 @@ int xf_is_plain_memory(PyObject *array, Py_buffer *host)
 }
 
 /* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
-static PyObject *address(PyObject *module, PyObject *array)
+PyObject *xf_address(PyObject *module, PyObject *array)
 {
     Py_buffer host = {0};
     (void)module;
@@ -255,7 +304,7 @@ static PyObject *address(PyObject *module, PyObject *array)
 /* (before, function, after), none of which takes arguments -> the result of the function. Once `before` has been called `after` is,
    whatever fails. Python runs the handler of a signal between two steps of its own code, and there are none here: Ctrl-C may
    strike within a function that is written in Python, and so within `after`, which is called again then. */
-static PyObject *call_between(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *xf_call_between(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     PyObject *kind, *value, *traceback, *made = NULL;
     (void)module;
@@ -317,7 +366,7 @@ static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize
 }
 
 /* (by_type, namespaces, look_up, name of its module, docstring) -> the function */
-static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
+PyObject *xf_bind_namespaces(PyObject *module, PyObject *arguments)
 {
     dispatch *d = PyModule_GetState(module);
     PyObject *name, *doc;
@@ -331,52 +380,12 @@ static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
 
 /* --- the module */
 
+#define OF_TUPLE(name) {#name, xf_##name, METH_VARARGS, NULL},
+#define OF_OBJECT(name) {#name, xf_##name, METH_O, NULL},
+#define OF_NOTHING(name) {#name, xf_##name, METH_NOARGS, NULL},
+#define OF_ARRAY(name) {#name, FAST(xf_##name)},
 static PyMethodDef methods[] = { /* each is described above its code */
-    {"bind", bind, METH_VARARGS, NULL},
-    {"bind_alike", xf_bind_alike, METH_VARARGS, NULL},
-    {"bind_plain", xf_bind_plain, METH_VARARGS, NULL},
-    {"bind_fold", xf_bind_fold, METH_VARARGS, NULL},
-    {"bind_front", xf_bind_front, METH_VARARGS, NULL},
-    {"inherit_vectorcall", xf_inherit_vectorcall, METH_O, NULL},
-    {"bind_host", xf_bind_host, METH_VARARGS, NULL},
-    {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
-    {"bind_new_launch", xf_bind_new_launch, METH_VARARGS, NULL},
-    {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
-    {"bind_owner", xf_bind_owner, METH_VARARGS, NULL},
-    {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},
-    {"bind_creation", xf_bind_creation, METH_VARARGS, NULL},
-    {"bind_scan", xf_bind_scan, METH_VARARGS, NULL},
-    {"bind_simulated_call", xf_bind_simulated_call, METH_VARARGS, NULL},
-    {"bind_simulated_launch", xf_bind_simulated_launch, METH_VARARGS, NULL},
-    {"bind_simulated_operation", xf_bind_simulated_operation, METH_VARARGS, NULL},
-    {"bind_simulated_steps", xf_bind_simulated_steps, METH_VARARGS, NULL},
-    {"carry_out", (PyCFunction)(void (*)(void))xf_carry_out, METH_FASTCALL, NULL},
-    {"set_simulator", xf_set_simulator, METH_VARARGS, NULL},
-    {"draw", FAST(xf_draw)},
-    {"fill_random", xf_fill_random, METH_VARARGS, NULL},
-    {"take_blocks", FAST(xf_take_blocks)},
-    {"add_library", xf_add_library, METH_VARARGS, NULL},
-    {"add_device", xf_add_device, METH_VARARGS, NULL},
-    {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
-    {"add_elements", xf_add_elements, METH_O, NULL},
-    {"new_reader", xf_new_reader, METH_VARARGS, NULL},
-    {"keep_form", FAST(xf_keep_form)},
-    {"match_form", FAST(xf_match_form)},
-    {"cut_form", FAST(xf_cut_form)},
-    {"send_pinned", FAST(xf_send_pinned)},
-    {"send_tree", FAST(xf_send_tree)},
-    {"fetch_tree", FAST(xf_fetch_tree)},
-    {"flatten", FAST(xf_flatten)},
-    {"rebuild", FAST(xf_rebuild)},
-    {"is_distinct", xf_is_distinct, METH_O, NULL},
-    {"copy_small", FAST(xf_copy_small)},
-    {"locate", FAST(xf_locate)},
-    {"address", address, METH_O, NULL},
-    {"lend", FAST(xf_lend)},
-    {"call_between", FAST(call_between)},
-    {"guard_thread", xf_guard_thread, METH_NOARGS, NULL},
-    {"end_threads", xf_end_threads, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    XF_OF_TUPLE(OF_TUPLE) XF_OF_OBJECT(OF_OBJECT) XF_OF_NOTHING(OF_NOTHING) XF_OF_ARRAY(OF_ARRAY) {NULL, NULL, 0, NULL},
 };
 
 static int begin(PyObject *module)

@@ -14,13 +14,6 @@ typedef struct {
     PyObject *out, *axis, *keepdims; /* names of keywords: the first of kernels, the others of reductions */
 } front;
 
-static void free_front(PyObject *capsule)
-{
-    front *f = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(f->kept);
-    PyMem_Free(f);
-}
-
 /* Whether the functions still hold; -1 with an error set that ends the call. */
 static int holds(PyObject *question)
 {
@@ -31,10 +24,7 @@ static int holds(PyObject *question)
     answer = PyObject_CallNoArgs(question);
     is_true = answer == Py_True;
     Py_XDECREF(answer);
-    if (!answer && !PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
-        return -1;
-    PyErr_Clear();
-    return is_true;
+    return xf_pass_over_error() ? is_true : -1;
 }
 
 /* What one of the functions gives, or NotImplemented. */
@@ -63,19 +53,6 @@ static PyObject *call_known(const front *f, PyObject *const *args, Py_ssize_t co
     return found;
 }
 
-static PyObject *call_python(const front *f, PyObject *const *args, Py_ssize_t count, PyObject *names)
-{
-    PyObject *given = xf_pack(args, count), *keywords = names ? PyDict_New() : NULL, *found = NULL;
-    for (Py_ssize_t i = 0; keywords && i < PyTuple_Size(names); ++i)
-        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i]))
-            Py_CLEAR(keywords);
-    if (given && (keywords || !names))
-        found = PyObject_Call(f->python, given, keywords);
-    Py_XDECREF(given);
-    Py_XDECREF(keywords);
-    return found;
-}
-
 /* Whether C looks at a call first: nothing records it, and what is current in the thread is so by the blocks around the call.
    An error may be set. */
 static int is_plain(const front *f)
@@ -96,7 +73,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, P
             return found;
         Py_DECREF(found);
     }
-    return PyErr_Occurred() ? NULL : call_python(f, args, count, names);
+    return PyErr_Occurred() ? NULL : xf_call_with_names(f->python, args, count, names);
 }
 
 static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -131,7 +108,7 @@ static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_
             return found;
         Py_DECREF(found);
     }
-    return PyErr_Occurred() ? NULL : call_python(f, args, count, names);
+    return PyErr_Occurred() ? NULL : xf_call_with_names(f->python, args, count, names);
 }
 
 static PyMethodDef one_reduction = {"call", (PyCFunction)(void (*)(void))call_reduction, METH_FASTCALL | METH_KEYWORDS,
@@ -179,17 +156,11 @@ PyObject *xf_inherit_vectorcall(PyObject *module, PyObject *object)
    of a reduction `axis` and `keepdims`) -> call */
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
 {
-    front *f = PyMem_Calloc(1, sizeof *f);
     PyObject *capsule, *first, *second = NULL, *made = NULL;
+    front *f = xf_new_data(arguments, sizeof *f, xf_free_data, &capsule);
     (void)module;
     if (!f)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(f, NULL, free_front);
-    if (!capsule) {
-        PyMem_Free(f);
         return NULL;
-    }
-    f->kept = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "OO!O!O!UU|U", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type,
                          &f->observed, &f->active, &first, &second)) {
         PyObject *name = PyUnicode_FromString("xferlib.kernels"); /* what torch.compile says that it cannot follow */

@@ -49,11 +49,11 @@ typedef struct {
 } view;
 
 typedef struct {
+    PyObject *kept;            /* holds all objects here */
     run_function run;
     void *function;
     const void *form;
     const long long *settings; /* whether compiled kernels are wanted, the most turns of a loop, and of threads, 0: all cores */
-    PyObject *kept;            /* holds all objects here */
     PyObject *failed;          /* called with the numbers of the sites and the geometry: raises */
     PyObject *divide;          /* called with addresses and geometry: computes in threads */
     long long most, most_with_lock, most_alone; /* elements: between two looks for a signal, while the GIL is held, and of one thread */
@@ -64,16 +64,13 @@ typedef struct {
 } host_call;
 
 static PyObject *ndarray_type; /* as long as the process, as NumPy is */
-static PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
-static void (*read_number)(PyObject *, void *); /* of NumPy, as it lies in an array of its dtype */
 
 static void free_host(PyObject *capsule)
 {
     host_call *h = PyCapsule_GetPointer(capsule, NULL);
     Py_XDECREF(h->checks[0].function);
     Py_XDECREF(h->checks[1].function);
-    Py_XDECREF(h->kept);
-    PyMem_Free(h);
+    xf_free_data(capsule);
 }
 
 /* The layout of a call: extents, outermost first, and the strides of each array along them. */
@@ -163,13 +160,6 @@ static void remember_check(const other_library *l, known_check *check, unsigned 
     Py_XDECREF(before);
 }
 
-/* Clear an error that another way of the call meets again; Ctrl-C stays set. */
-static void clear_usual(void)
-{
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
-}
-
 /* Whether the arrays' elements are what their memory holds, and their library just computes: it records nothing, and does not follow
    what becomes of them. Ctrl-C may be set. */
 static int are_plain(const host_call *h, known_check *check, PyObject *const *values, int known, const view *views)
@@ -191,8 +181,7 @@ static int are_plain(const host_call *h, known_check *check, PyObject *const *va
         Py_DECREF(function);
         if (is_done(answer) && answer == Py_True)
             return 1;
-        clear_usual();
-        if (PyErr_Occurred())
+        if (!xf_pass_over_error())
             return 0;
     }
     is_plain = !xf_is_unusual(h->other.recording, NULL, Py_None);
@@ -200,8 +189,7 @@ static int are_plain(const host_call *h, known_check *check, PyObject *const *va
         is_plain = !is_array(&h->parameters[i]) || is_plain_array(&h->other, &h->parameters[i], values[i]);
     if (is_plain && h->other.make_check)
         remember_check(&h->other, check, ranks, arrays, count);
-    clear_usual();
-    return is_plain && !PyErr_Occurred();
+    return xf_pass_over_error() && is_plain;
 }
 
 /* Broadcast the extents of one more array: whether that is possible. */
@@ -237,30 +225,6 @@ static int has_shape(const view *array, const layout *l)
 static long long size_of(long long stride)
 {
     return stride < 0 ? -stride : stride;
-}
-
-/* Whether no two elements of an array share memory, as far as the strides alone tell. */
-static int is_apart_itself(const view *array, int itemsize)
-{
-    long long reach = itemsize, last = 0;
-    for (int turn = 0; turn < array->axes; ++turn) { /* by increasing strides */
-        int next = -1;
-        for (int a = 0; a < array->axes; ++a)
-            if (array->extents[a] > 1 && size_of(array->strides[a]) > last &&
-                (next < 0 || size_of(array->strides[a]) < size_of(array->strides[next])))
-                next = a;
-        if (next < 0)
-            break;
-        last = size_of(array->strides[next]);
-        if (last < reach)
-            return 0;
-        reach = last * (array->extents[next] - 1) + reach;
-    }
-    for (int a = 0, b; a < array->axes; ++a) /* equal ones */
-        for (b = 0; array->extents[a] > 1 && b <= a; ++b)
-            if (array->extents[b] > 1 && (array->strides[a] == 0 || (b < a && size_of(array->strides[a]) == size_of(array->strides[b]))))
-                return 0;
-    return 1;
 }
 
 /* Whether axis a comes before axis b: the last array decides, then the one before it. */
@@ -322,7 +286,7 @@ static int put(const parameter *own, PyObject *value, char *to)
     if ((PyObject *)Py_TYPE(value) != own->kind)
         return 0;
     if (own->code == 'N') {
-        read_number(value, to);
+        xf_numpy.read_number(value, to);
         return 1;
     }
     if (PyLong_CheckExact(value) && (own->code == 'f' || own->code == 'd')) {
@@ -369,7 +333,7 @@ static int are_apart(const host_call *h, const view *views)
         const parameter *one = &h->parameters[i];
         if (!one->is_written)
             continue;
-        if (!views[i].is_c && !is_apart_itself(&views[i], one->itemsize))
+        if (!views[i].is_c && xf_may_overlap(views[i].axes, (const int64_t *)views[i].extents, views[i].strides, one->itemsize))
             return 0;
         for (int j = 0; j < h->count; ++j) {
             const parameter *two = &h->parameters[j];
@@ -490,18 +454,11 @@ static void order_result(const host_call *h, const view *views, const layout *l,
     }
 }
 
-static PyObject *tuple_of(const Py_ssize_t *numbers, int count, int unit)
-{
-    PyObject *made = PyTuple_New(count);
-    for (int i = 0; made && i < count; ++i)
-        PyTuple_SetItem(made, i, PyLong_FromSsize_t(numbers[i] / unit));
-    return made;
-}
-
 /* A new array of the library; NULL without an error where Python is to make it. */
 static PyObject *make_other(const other_library *l, const parameter *own, int rank, const Py_ssize_t *extents, const Py_ssize_t *strides, view *v)
 {
-    PyObject *shape = tuple_of(extents, rank, 1), *steps = tuple_of(strides, rank, own->itemsize), *made = NULL;
+    PyObject *shape = xf_tuple_of((const int64_t *)extents, rank, 1), *steps = xf_tuple_of((const int64_t *)strides, rank, own->itemsize);
+    PyObject *made = NULL;
     if (shape && steps)
         made = PyObject_CallFunctionObjArgs(l->maker, shape, steps, own->own, NULL);
     Py_XDECREF(shape);
@@ -530,7 +487,7 @@ static int make_outputs(const host_call *h, const layout *l, PyObject **values, 
         if (h->other.type)
             values[i] = make_other(&h->other, own, l->rank, extents, strides, &views[i]);
         else
-            values[i] = new_array(ndarray_type, Py_NewRef(own->kind), l->rank, extents, is_plain ? NULL : strides, NULL, 0, NULL);
+            values[i] = xf_numpy.new_array(ndarray_type, Py_NewRef(own->kind), l->rank, extents, is_plain ? NULL : strides, NULL, 0, NULL);
         if (!values[i]) {
             while (--i >= h->count - h->outputs)
                 Py_DECREF(values[i]);
@@ -683,7 +640,7 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
     return result;
 }
 
-static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL};
+static PyMethodDef one_call = {"call", FAST(run)};
 
 static int read_library(PyObject *given, other_library *l)
 {
@@ -702,16 +659,14 @@ static int read_library(PyObject *given, other_library *l)
     return !PyErr_Occurred();
 }
 
-static int read_parameters(PyObject *given, host_call *h)
+static void read_parameters(PyObject *given, host_call *h)
 {
-    for (int i = 0; i < h->count; ++i) {
+    for (int i = 0; i < h->count && !PyErr_Occurred(); ++i) {
         parameter *own = &h->parameters[i];
-        if (!PyArg_ParseTuple(PyTuple_GetItem(given, i), "OCiiiiiO", &own->kind, &own->code, &own->is_written, &own->is_used, &own->itemsize,
-                              &own->exchanged, &own->bits, &own->own))
-            return 0;
+        PyArg_ParseTuple(PyTuple_GetItem(given, i), "OCiiiiiO", &own->kind, &own->code, &own->is_written, &own->is_used, &own->itemsize,
+                         &own->exchanged, &own->bits, &own->own);
         h->raw += own->code == 'R';
     }
-    return 1;
 }
 
 /* (run, function, form, address of the settings, what is called after a failure, and for threads, most elements between two looks
@@ -722,35 +677,24 @@ static int read_parameters(PyObject *given, host_call *h)
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, function, form, settings;
-    PyObject *parameters, *other, *held, *numpy, *capsule, *made = NULL;
-    void **table;
-    host_call *h;
+    PyObject *parameters, *other, *held, *numpy, *capsule;
+    host_call *h = xf_new_data(arguments, sizeof *h, free_host, &capsule);
+    int has_room = 0;
     (void)module;
-    h = PyMem_Calloc(1, sizeof *h);
     if (!h)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(h, NULL, free_host);
-    if (!capsule) {
-        PyMem_Free(h);
         return NULL;
-    }
-    h->kept = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "KKKKOOLLLiiiiO!OOOO", &address, &function, &form, &settings, &h->failed, &h->divide, &h->most,
                          &h->most_with_lock, &h->most_alone, &h->outputs, &h->sites, &h->keeps_order, &h->needs_outputs, &PyTuple_Type, &parameters,
                          &ndarray_type, &numpy, &other, &held) &&
-        (table = xf_numpy_functions(numpy))) {
-        memcpy(&new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
-        memcpy(&read_number, &table[READ_NUMBER], sizeof(void *));
+        xf_numpy_functions(numpy)) {
         h->run = (run_function)(uintptr_t)address;
         h->function = (void *)(uintptr_t)function;
         h->form = (const void *)(uintptr_t)form;
         h->settings = (const long long *)(uintptr_t)settings;
         h->count = (int)PyTuple_Size(parameters);
-        if (h->count > MOST_PARAMETERS || h->sites > MOST_SITES || h->outputs > h->count)
-            made = Py_NewRef(Py_None);
-        else if (read_library(other, &h->other) && read_parameters(parameters, h))
-            made = PyCFunction_NewEx(&one_call, capsule, NULL);
+        has_room = h->count <= MOST_PARAMETERS && h->sites <= MOST_SITES && h->outputs <= h->count;
+        if (has_room && read_library(other, &h->other))
+            read_parameters(parameters, h);
     }
-    Py_DECREF(capsule);
-    return made;
+    return xf_make_function(capsule, &one_call, has_room);
 }

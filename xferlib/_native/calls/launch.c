@@ -24,9 +24,9 @@ typedef struct {
 } field;
 
 typedef struct {
+    PyObject *kept;    /* holds all objects here */
     int (*launch)(const void *, void *, void **, void **); /* configuration, kernel, arguments, more */
     void *kernel;
-    PyObject *kept;    /* holds all objects here */
     PyObject *matches; /* called with the arrays: whether they are as the checked ones */
     PyObject *names;   /* tuple: the attributes that lead from an array to its address */
     PyObject *note;    /* called with a written array and its label; None: nothing is */
@@ -36,13 +36,6 @@ typedef struct {
     const char *config;
     field fields[MOST_PARAMETERS];
 } launcher;
-
-static void free_launcher(PyObject *capsule)
-{
-    launcher *l = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(l->kept);
-    PyMem_Free(l);
-}
 
 /* The object that a path of attributes leads to. */
 static PyObject *follow(PyObject *from, PyObject *names)
@@ -206,7 +199,7 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
     return found < 0 ? NULL : PyLong_FromLong(result);
 }
 
-static PyMethodDef one_launch = {"launch", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL};
+static PyMethodDef one_launch = {"launch", FAST(run)};
 
 /* Read the fields: whether that is possible. */
 static int is_read(launcher *l, PyObject *given)
@@ -239,28 +232,21 @@ static int is_read(launcher *l, PyObject *given)
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch, kernel;
-    PyObject *fields, *capsule, *made = NULL;
-    launcher *l = PyMem_Calloc(1, sizeof *l);
+    PyObject *fields, *capsule;
+    launcher *l = xf_new_data(arguments, sizeof *l, xf_free_data, &capsule);
     (void)module;
     if (!l)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(l, NULL, free_launcher);
-    if (!capsule) {
-        PyMem_Free(l);
         return NULL;
-    }
-    l->kept = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "KKy#iOO!pOO!", &launch, &kernel, &l->config, &l->config_nbytes, &l->stream_at, &l->matches,
                          &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields)) {
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         l->kernel = (void *)(uintptr_t)kernel;
         if (!launch || l->config_nbytes > MOST_CONFIG || l->stream_at < 0 || l->stream_at + 8 > l->config_nbytes)
             PyErr_Format(PyExc_ValueError, "a launch needs a function, and a stream within its %zd bytes", l->config_nbytes);
-        else if (is_read(l, fields))
-            made = PyCFunction_NewEx(&one_launch, capsule, NULL);
+        else
+            is_read(l, fields);
     }
-    Py_DECREF(capsule);
-    return made;
+    return xf_make_function(capsule, &one_launch, 1);
 }
 
 /* --- whole calls on the current stream, of one kernel or of two in order, which make their outputs or are given them
@@ -328,8 +314,7 @@ static void free_maker(PyObject *capsule)
     maker *m = PyCapsule_GetPointer(capsule, NULL);
     Py_XDECREF(m->known[0]);
     Py_XDECREF(m->known[1]);
-    Py_XDECREF(m->common.kept);
-    PyMem_Free(m);
+    xf_free_data(capsule);
 }
 
 /* Find the stream's object: whether there is one, or an error is set. To ask Python takes long, and streams come again. */
@@ -404,9 +389,8 @@ int xf_find_owner(PyObject *known, PyObject *array, word handle)
     is_own = found && xf_is_word(found, &own) && own == handle;
     Py_XDECREF(found);
     Py_XDECREF(memory);
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+    if (!xf_pass_over_error()) /* of memory that another object keeps: Python finds it */
         return -1;
-    PyErr_Clear(); /* memory that another object keeps: Python finds it */
     return is_own ? XF_OWN : XF_FOREIGN;
 }
 
@@ -542,13 +526,12 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     for (int i = 0; i < ready; ++i)
         Py_DECREF(made[i]);
     Py_XDECREF(on.stream);
-    if (answer || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)))
+    if (answer || !xf_pass_over_error()) /* of which the call that does it step by step says what it was */
         return answer;
-    PyErr_Clear(); /* the call that does it step by step says what it was */
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))run_new, METH_FASTCALL, NULL};
+static PyMethodDef one_new_launch = {"launch_new", FAST(run_new)};
 
 /* Read the calls that make an output: whether there are any, each with a few arguments; an error is set otherwise. */
 static int are_calls_read(PyObject *calls)
@@ -659,18 +642,12 @@ static int are_pairs_read(maker *m, PyObject *pairs)
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch, is_captured;
-    PyObject *fields, *steps, *makers, *only, *pairs, *capsule, *made = NULL;
-    maker *m = PyMem_Calloc(1, sizeof *m);
+    PyObject *fields, *steps, *makers, *only, *pairs, *capsule;
+    maker *m = xf_new_data(arguments, sizeof *m, free_maker, &capsule);
     launcher *l = &m->common;
     (void)module;
     if (!m)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(m, NULL, free_maker);
-    if (!capsule) {
-        PyMem_Free(m);
         return NULL;
-    }
-    l->kept = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "KO!iOO!pOO!y#O!iO!OOOOU(OO(OOO!)OO!K)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
                          &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
                          &makers, &m->spare, &PyTuple_Type, &pairs, &m->returned, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->note,
@@ -681,12 +658,10 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps) &&
-                 are_pairs_read(m, pairs))
-            made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
+        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps))
+            are_pairs_read(m, pairs);
     }
-    Py_DECREF(capsule);
-    return made;
+    return xf_make_function(capsule, &one_new_launch, 1);
 }
 
 /* --- whether arrays are as earlier ones, by their types and some attributes: what each repeated call of a kernel asks first */
@@ -715,7 +690,7 @@ static PyObject *are_alike(PyObject *self, PyObject *const *given, Py_ssize_t co
     return PyBool_FromLong(is_same);
 }
 
-static PyMethodDef one_comparison = {"are_alike", (PyCFunction)(void (*)(void))are_alike, METH_FASTCALL, NULL};
+static PyMethodDef one_comparison = {"are_alike", FAST(are_alike)};
 
 /* (types, names, values) -> are_alike */
 PyObject *xf_bind_alike(PyObject *module, PyObject *arguments)
@@ -763,8 +738,7 @@ static PyObject *are_alike_and_plain(PyObject *self, PyObject *const *given, Py_
     return xf_call(PyTuple_GetItem(self, CHECK), given, count);
 }
 
-static PyMethodDef one_plain_comparison = {"are_alike_and_plain", (PyCFunction)(void (*)(void))are_alike_and_plain, METH_FASTCALL,
-                                           NULL};
+static PyMethodDef one_plain_comparison = {"are_alike_and_plain", FAST(are_alike_and_plain)};
 
 /* (check, flag, table, key, state) -> are_alike_and_plain */
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments)

@@ -23,7 +23,7 @@ typedef struct {
     Py_ssize_t nbytes;
 } Lease;
 
-static PyObject *events_name, *user_name; /* of attributes of a block; interned, for the life of the process */
+static PyObject *events_name, *user_name, *pointer_name, *nbytes_name; /* of attributes of a block; interned, for the life of the process */
 
 /* Whether no event of a copy is noted for the block; -1 with an error set. */
 static int is_quiet(PyObject *block)
@@ -99,23 +99,15 @@ int xf_add_lease(PyObject *module)
 {
     PyObject *type = PyType_FromSpec(&spec);
     int result;
-    if (!events_name)
-        events_name = PyUnicode_InternFromString("events");
-    if (!user_name)
-        user_name = PyUnicode_InternFromString("user");
-    if (!type || !events_name || !user_name)
+    events_name = PyUnicode_InternFromString("events");
+    user_name = PyUnicode_InternFromString("user");
+    pointer_name = PyUnicode_InternFromString("pointer");
+    nbytes_name = PyUnicode_InternFromString("nbytes");
+    if (!type || !events_name || !user_name || !pointer_name || !nbytes_name)
         return -1;
     result = PyObject_SetAttrString(module, "Lease", type);
     Py_DECREF(type);
     return result;
-}
-
-static int is_read(PyObject *block, const char *name, word *found)
-{
-    PyObject *value = PyObject_GetAttrString(block, name);
-    int is_word = value && xf_is_word(value, found);
-    Py_XDECREF(value);
-    return is_word;
 }
 
 void *xf_leased_memory(PyObject *lease)
@@ -147,7 +139,7 @@ PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count)
     /* It is out of the list before anything is allocated: that may collect garbage, and run a finalizer that takes one. */
     lease = (Lease *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0); /* all zero, but for the head */
     user = lease ? PyWeakref_NewRef((PyObject *)lease, NULL) : NULL;
-    if (!user || !is_read(block, "pointer", &address) || !is_read(block, "nbytes", &nbytes) ||
+    if (!user || !xf_read_word(block, pointer_name, &address) || !xf_read_word(block, nbytes_name, &nbytes) ||
         PyObject_SetAttr(block, user_name, user)) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);

@@ -41,13 +41,6 @@ static PyTypeObject *owner_type;
 static PyObject *handle_name, *device_name, *capture_name, *allocation_name, *used_on_name; /* interned */
 static unsigned forks;
 
-static void free_orderer(PyObject *capsule)
-{
-    orderer *o = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(o->kept);
-    PyMem_Free(o);
-}
-
 /* Let the stream `own` wait for what `user` has been given: 1 if it does, 0 where Python is to do it; -1 with an error set. */
 static int order(const orderer *o, word user, word own)
 {
@@ -145,10 +138,9 @@ static void owner_dealloc(PyObject *object)
 static PyObject *used_on(PyObject *object, PyObject *stream)
 {
     Owner *self = (Owner *)object;
-    PyObject *handle = PyObject_GetAttr(stream, handle_name), *devices[2];
+    PyObject *devices[2];
     word found = 0;
-    int is_own = handle && xf_is_word(handle, &found) && found == self->handle;
-    Py_XDECREF(handle);
+    int is_own = xf_read_word(stream, handle_name, &found) && found == self->handle;
     if (PyErr_Occurred())
         return NULL;
     if (is_own) { /* the default streams of all devices have one handle */
@@ -179,16 +171,11 @@ static PyType_Spec spec = {
 /* (allocation, stream) -> its owner */
 static PyObject *own(PyObject *capsule, PyObject *const *given, Py_ssize_t count)
 {
-    PyObject *handle;
     Owner *made;
     word found;
-    int is_found;
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "an owner takes an allocation and a stream");
-    handle = PyObject_GetAttr(given[1], handle_name);
-    is_found = handle && xf_is_word(handle, &found);
-    Py_XDECREF(handle);
-    if (!is_found || !(made = (Owner *)((allocfunc)PyType_GetSlot(owner_type, Py_tp_alloc))(owner_type, 0)))
+    if (!xf_read_word(given[1], handle_name, &found) || !(made = (Owner *)((allocfunc)PyType_GetSlot(owner_type, Py_tp_alloc))(owner_type, 0)))
         return NULL;
     made->handle = found;
     made->forks = forks;
@@ -203,15 +190,11 @@ static PyObject *own(PyObject *capsule, PyObject *const *given, Py_ssize_t count
 static PyObject *is_behind(PyObject *capsule, PyObject *stream)
 {
     const orderer *o = PyCapsule_GetPointer(capsule, NULL);
-    PyObject *found;
     word handle, current;
     int result;
     if (!is_plain(o, stream, &current))
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
-    found = PyObject_GetAttr(stream, handle_name);
-    result = found && xf_is_word(found, &handle);
-    Py_XDECREF(found);
-    if (!result)
+    if (!xf_read_word(stream, handle_name, &handle))
         return NULL;
     if (current && current != handle)
         Py_RETURN_FALSE;
@@ -225,21 +208,15 @@ static PyObject *is_behind(PyObject *capsule, PyObject *stream)
 PyObject *xf_bind_owner(PyObject *module, PyObject *arguments)
 {
     static PyMethodDef functions[] = {
-        {"own", (PyCFunction)(void (*)(void))own, METH_FASTCALL, NULL},
+        {"own", FAST(own)},
         {"is_behind", is_behind, METH_O, NULL},
     };
     unsigned long long record, wait;
-    orderer *o = PyMem_Calloc(1, sizeof *o);
     PyObject *capsule, *made = NULL;
+    orderer *o = xf_new_data(arguments, sizeof *o, xf_free_data, &capsule);
     (void)module;
     if (!o)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(o, NULL, free_orderer);
-    if (!capsule) {
-        PyMem_Free(o);
         return NULL;
-    }
-    o->kept = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "KKO!O!OOOOO", &record, &wait, &PyList_Type, &o->idle, &PyList_Type, &o->captures, &o->make_guard,
                          &o->handle_of, &o->device, &o->is_inside, &o->is_finalizing)) {
         o->record = (int (*)(word, word))(uintptr_t)record;

@@ -75,8 +75,6 @@ static struct {
     PyObject *machine, *local, *make_owner, *owner_type, *kind_of, *is_ours, *threading_file, *call_from, *partial, *take, *view_type, *number_type,
         *dtype_type;
     PyObject *ndarray;
-    PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
-    int (*set_base)(PyObject *, PyObject *);
     PyObject *lock, *acquire, *release; /* the machine's lock and its methods */
     PyObject *zero, *nothing, *at_once; /* 0, (), and (False,) */
     int is_ready;
@@ -138,6 +136,15 @@ static void set(PyObject *object, int slot, PyObject *value)
     put(object, slot, Py_NewRef(value));
 }
 
+/* Put one value into several slots. */
+#define SET_ALL(object, value, ...) set_all(object, value, (const int[]){__VA_ARGS__, -1})
+
+static void set_all(PyObject *object, PyObject *value, const int *slots_of)
+{
+    for (; *slots_of >= 0; ++slots_of)
+        set(object, *slots_of, value);
+}
+
 static long long number_in(PyObject *object, int slot)
 {
     PyObject *found = SLOT(object, slot);
@@ -195,20 +202,6 @@ typedef struct {
     int result;                          /* the argument that it returns; -1: the new array, or None */
 } known_call;
 
-static void free_launch(PyObject *capsule)
-{
-    launch *l = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(l->kept);
-    PyMem_Free(l);
-}
-
-static void free_call(PyObject *capsule)
-{
-    known_call *c = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(c->kept);
-    PyMem_Free(c);
-}
-
 /* --- arrays */
 
 static int is_array(PyObject *value)
@@ -251,8 +244,8 @@ static long long offset_of(PyObject *array)
 /* A NumPy array over bytes that `base` keeps alive. */
 static PyObject *over(PyObject *base, char *data, PyObject *dtype, int axes, const Py_ssize_t *extents, const Py_ssize_t *strides)
 {
-    PyObject *made = sim.new_array(sim.ndarray, Py_NewRef(dtype), axes, extents, strides, data, ALIGNED | WRITABLE, NULL);
-    if (made && sim.set_base(made, Py_NewRef(base)))
+    PyObject *made = xf_numpy.new_array(sim.ndarray, Py_NewRef(dtype), axes, extents, strides, data, ALIGNED | WRITABLE, NULL);
+    if (made && xf_numpy.set_base(made, Py_NewRef(base)))
         Py_CLEAR(made);
     return made;
 }
@@ -292,12 +285,11 @@ static PyObject *new_view(PyObject *allocation, PyObject *kind, PyObject *memory
     PyObject *made = PyType_GenericAlloc(sim.types[ARRAY], 0);
     if (made) {
         set(made, ARRAY_allocation, allocation);
-        set(made, ARRAY__info, Py_None);
         set(made, ARRAY_kind, kind);
         set(made, ARRAY__memory, memory);
         set(made, ARRAY__offset, offset);
-        set(made, ARRAY__spans, Py_None);
         set(made, ARRAY__uses_whole, uses_whole);
+        SET_ALL(made, Py_None, ARRAY__info, ARRAY__spans);
     }
     return made;
 }
@@ -414,18 +406,13 @@ static PyObject *new_block(const launch *l, PyObject *stream, PyObject *location
         return NULL;
     }
     set(made, BLOCK__bytes, piece);
-    set(made, BLOCK__data, Py_None);
-    set(made, BLOCK__pointer, Py_None);
     set(made, BLOCK__space, memory);
     set(made, BLOCK_is_counted, Py_False);
     set(made, BLOCK_device, l->device);
     set(made, BLOCK_stream, stream);
     set(made, BLOCK_location, location);
-    set(made, BLOCK_left, Py_None);
     set(made, BLOCK_has_void, Py_True);
-    set(made, BLOCK_value_flags, Py_None);
-    set(made, BLOCK_accesses, Py_None);
-    set(made, BLOCK_last_owner, Py_None);
+    SET_ALL(made, Py_None, BLOCK__data, BLOCK__pointer, BLOCK_left, BLOCK_value_flags, BLOCK_accesses, BLOCK_last_owner);
     return made;
 }
 
@@ -508,22 +495,15 @@ static PyObject *new_operation(const launch *l, PyObject *stream, PyObject *run,
     if (!made)
         return NULL;
     set(made, OPERATION_name, l->name);
-    set(made, OPERATION_arguments, sim.nothing);
     set(made, OPERATION_participant, stream);
     set(made, OPERATION_location, PyTuple_GetItem(called_at, 0));
     set(made, OPERATION_call, PyTuple_GetItem(called_at, 1));
     set(made, OPERATION_run, run);
-    set(made, OPERATION_around, Py_None);
     set(made, OPERATION_serial, sim.zero);
-    set(made, OPERATION_before, sim.nothing);
-    set(made, OPERATION_take, Py_None);
-    set(made, OPERATION_source, Py_None);
-    set(made, OPERATION_target, Py_None);
-    set(made, OPERATION_has_host_memory, Py_False);
-    set(made, OPERATION_has_failed, Py_False);
     set(made, OPERATION_is_repeatable, is_repeatable ? Py_True : Py_False);
-    set(made, OPERATION_is_computed, Py_False);
-    set(made, OPERATION__is_done, Py_False);
+    SET_ALL(made, sim.nothing, OPERATION_arguments, OPERATION_before);
+    SET_ALL(made, Py_None, OPERATION_around, OPERATION_take, OPERATION_source, OPERATION_target);
+    SET_ALL(made, Py_False, OPERATION_has_host_memory, OPERATION_has_failed, OPERATION_is_computed, OPERATION__is_done);
     tick = PyDict_GetItemWithError(clock, key);
     tick = tick ? PyLong_FromLongLong(PyLong_AsLongLong(tick) + 1) : NULL;
     if (!tick || !put_number(stream, STREAM_version, number_in(stream, STREAM_version) + 1) || PyDict_SetItem(clock, key, tick)) {
@@ -1026,13 +1006,6 @@ typedef struct {
     PyObject *kept, *steps, *result;
 } known_steps;
 
-static void free_steps(PyObject *capsule)
-{
-    known_steps *k = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(k->kept);
-    PyMem_Free(k);
-}
-
 /* An array over a part of another one, as `KnownView.over`. */
 static PyObject *part_of(PyObject *view, PyObject *array)
 {
@@ -1117,9 +1090,9 @@ static PyObject *call_steps(PyObject *self, PyObject *const *given, Py_ssize_t c
     return found;
 }
 
-static PyMethodDef launch_method = {"launch", (PyCFunction)(void (*)(void))call_launch, METH_FASTCALL, NULL};
-static PyMethodDef call_of_launch = {"repeat", (PyCFunction)(void (*)(void))call_known, METH_FASTCALL, NULL};
-static PyMethodDef steps_method = {"repeat", (PyCFunction)(void (*)(void))call_steps, METH_FASTCALL, NULL};
+static PyMethodDef launch_method = {"launch", FAST(call_launch)};
+static PyMethodDef call_of_launch = {"repeat", FAST(call_known)};
+static PyMethodDef steps_method = {"repeat", FAST(call_steps)};
 
 static PyObject *repeat_any(PyObject *repeated, PyObject *const *given, Py_ssize_t count, PyObject *called_at)
 {
@@ -1141,13 +1114,6 @@ typedef struct {
     PyObject *kept, *table, *name;
     int keys;
 } operation;
-
-static void free_operation(PyObject *capsule)
-{
-    operation *o = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(o->kept);
-    PyMem_Free(o);
-}
 
 /* A key that grows: references of its own. */
 typedef struct {
@@ -1401,26 +1367,9 @@ static PyObject *call_operation(PyObject *self, PyObject *const *given, Py_ssize
     return found;
 }
 
-static PyMethodDef operation_method = {"operation", (PyCFunction)(void (*)(void))call_operation, METH_FASTCALL, NULL};
+static PyMethodDef operation_method = {"operation", FAST(call_operation)};
 
 /* --- what Python binds */
-
-/* A function whose data are `data`, which is freed with it, and which holds the arguments that it was made of. */
-static PyObject *bind(void *data, PyObject **kept, PyObject *arguments, PyCapsule_Destructor destroy, PyMethodDef *method, int is_read)
-{
-    PyObject *capsule, *made = NULL;
-    *kept = Py_NewRef(arguments);
-    capsule = PyCapsule_New(data, NULL, destroy);
-    if (!capsule) {
-        Py_DECREF(arguments);
-        PyMem_Free(data);
-        return NULL;
-    }
-    if (is_read)
-        made = PyCFunction_NewEx(method, capsule, NULL);
-    Py_DECREF(capsule);
-    return made;
-}
 
 /* (machine, what has each thread's streams, NumPy's type and C API, the classes in the order of `enum`, `tuple.__new__` and
    `LastOwner`, `kind_of`, the files that are xferlib's or not, the file of `threading`, `call_from`, `functools.partial`, `_take`,
@@ -1428,7 +1377,6 @@ static PyObject *bind(void *data, PyObject **kept, PyObject *arguments, PyCapsul
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
 {
     PyObject *types, *numpy;
-    void **table;
     (void)module;
     sim.zero = sim.zero ? sim.zero : PyLong_FromLong(0);
     sim.nothing = sim.nothing ? sim.nothing : PyTuple_New(0);
@@ -1441,10 +1389,8 @@ PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OOOOO!OOOO!OOOOOOO", &sim.machine, &sim.local, &sim.ndarray, &numpy, &PyTuple_Type, &types, &sim.make_owner,
                           &sim.owner_type, &sim.kind_of, &PyDict_Type, &sim.is_ours, &sim.threading_file, &sim.call_from, &sim.partial, &sim.take,
                           &sim.view_type, &sim.number_type, &sim.dtype_type) ||
-        !(table = xf_numpy_functions(numpy)))
+        !xf_numpy_functions(numpy))
         return NULL;
-    memcpy(&sim.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
-    memcpy(&sim.set_base, &table[SET_BASE], sizeof(void *));
     if (PyTuple_Size(types) != CLASSES || !find_slots(types))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "there are %d classes", CLASSES);
     sim.is_ready = 1;
@@ -1465,13 +1411,13 @@ static int read_places(PyObject *given, int *places)
 PyObject *xf_bind_simulated_launch(PyObject *module, PyObject *arguments)
 {
     launch *l;
-    PyObject *reads, *uses, *new, *shape, *strides;
+    PyObject *reads, *uses, *new, *shape, *strides, *capsule;
     int ignored[MOST_ARGUMENTS], has_room = 0;
     (void)module;
     if (!sim.is_ready)
         Py_RETURN_NONE;
-    if (!(l = PyMem_Calloc(1, sizeof *l)))
-        return PyErr_NoMemory();
+    if (!(l = xf_new_data(arguments, sizeof *l, xf_free_data, &capsule)))
+        return NULL;
     if (PyArg_ParseTuple(arguments, "OOOOO!OO!O!LO", &l->machine, &l->accesses, &l->name, &l->device, &PyTuple_Type, &l->lane, &l->legacy, &PyTuple_Type, &reads,
                          &PyTuple_Type, &uses, &l->nbytes, &new)) {
         has_room = (l->reads = read_places(reads, ignored)) >= 0 && (l->uses = read_places(uses, l->places)) >= 0;
@@ -1479,20 +1425,19 @@ PyObject *xf_bind_simulated_launch(PyObject *module, PyObject *arguments)
             PyArg_ParseTuple(new, "OOO!O!L", &l->kind, &l->dtype, &PyTuple_Type, &shape, &PyTuple_Type, &strides, &l->new_nbytes))
             has_room = (l->axes = read_sizes(shape, l->extents)) >= 0 && read_sizes(strides, l->strides) >= 0;
     }
-    PyObject *made = bind(l, &l->kept, arguments, free_launch, &launch_method, has_room && !PyErr_Occurred());
-    return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
+    return xf_make_function(capsule, &launch_method, has_room);
 }
 
 /* (launch, what computes where no output is an input, and where one is, Python's way, pairs of places with whether they may be one
    array, places of numbers, each with which are taken as they are, place of the result or -1) -> repeat; None where C has no room for it */
 PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments)
 {
-    known_call *c = PyMem_Calloc(1, sizeof *c);
-    PyObject *of, *pairs, *numbers;
+    PyObject *of, *pairs, *numbers, *capsule;
+    known_call *c = xf_new_data(arguments, sizeof *c, xf_free_data, &capsule);
     int has_room = 0;
     (void)module;
     if (!c)
-        return PyErr_NoMemory();
+        return NULL;
     if (PyArg_ParseTuple(arguments, "OOOOO!O!i", &of, &c->runs[0], &c->runs[1], &c->python, &PyTuple_Type, &pairs, &PyTuple_Type, &numbers,
                          &c->result) &&
         PyTuple_Size(pairs) <= MOST_ARGUMENTS && PyTuple_Size(numbers) <= MOST_ARGUMENTS) {
@@ -1506,8 +1451,7 @@ PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments)
             has_room = PyArg_ParseTuple(PyTuple_GetItem(pairs, c->pairs), "iip", &c->apart[c->pairs][0], &c->apart[c->pairs][1],
                                         &c->apart[c->pairs][2]);
     }
-    PyObject *made = bind(c, &c->kept, arguments, free_call, &call_of_launch, has_room && !PyErr_Occurred());
-    return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
+    return xf_make_function(capsule, &call_of_launch, has_room);
 }
 
 /* (steps, source of the result or None) -> repeat; a step is what repeats a call, and the sources of its arguments. None where C
@@ -1515,33 +1459,33 @@ PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments)
 PyObject *xf_bind_simulated_steps(PyObject *module, PyObject *arguments)
 {
     known_steps *k;
+    PyObject *capsule;
     int has_room = 0;
     (void)module;
     if (!sim.is_ready)
         Py_RETURN_NONE;
-    if (!(k = PyMem_Calloc(1, sizeof *k)))
-        return PyErr_NoMemory();
+    if (!(k = xf_new_data(arguments, sizeof *k, xf_free_data, &capsule)))
+        return NULL;
     if (PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &k->steps, &k->result)) {
         has_room = PyTuple_Size(k->steps) <= MOST_ARGUMENTS;
         for (Py_ssize_t i = 0; has_room && i < PyTuple_Size(k->steps); ++i)
             has_room = PyTuple_Size(PyTuple_GetItem(PyTuple_GetItem(k->steps, i), 1)) <= MOST_ARGUMENTS;
     }
-    PyObject *made = bind(k, &k->kept, arguments, free_steps, &steps_method, has_room && !PyErr_Occurred());
-    return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
+    return xf_make_function(capsule, &steps_method, has_room);
 }
 
 /* (table of known calls, name, what keys are made of) -> operation; None where the functions here have no machine */
 PyObject *xf_bind_simulated_operation(PyObject *module, PyObject *arguments)
 {
     operation *o;
-    int is_read;
+    PyObject *capsule;
     (void)module;
     if (!sim.is_ready)
         Py_RETURN_NONE;
-    if (!(o = PyMem_Calloc(1, sizeof *o)))
-        return PyErr_NoMemory();
-    is_read = PyArg_ParseTuple(arguments, "OUi", &o->table, &o->name, &o->keys) && PyDict_Check(o->table);
-    return bind(o, &o->kept, arguments, free_operation, &operation_method, is_read);
+    if (!(o = xf_new_data(arguments, sizeof *o, xf_free_data, &capsule)))
+        return NULL;
+    PyArg_ParseTuple(arguments, "O!Ui", &PyDict_Type, &o->table, &o->name, &o->keys);
+    return xf_make_function(capsule, &operation_method, 1);
 }
 
 /* Carry an operation out, once, as `Operation.carry_out`: no error strikes between its work and the note that it is done. */

@@ -201,21 +201,19 @@ int xf_are_alike(const description *one, const description *other)
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
-/* Whether elements of an array may share memory, so that nothing may be written there; Python knows it exactly. */
-int xf_may_overlap_itself(const description *d)
+/* Whether elements of an array that is not empty may share memory, so that nothing may be written there; Python knows it exactly. */
+int xf_may_overlap(int count, const int64_t *given, const Py_ssize_t *strides, Py_ssize_t reach)
 {
-    Py_ssize_t steps[MOST_AXES], extents[MOST_AXES], reach = replay.elements[d->element].itemsize;
+    Py_ssize_t steps[MOST_AXES], extents[MOST_AXES];
     int axes = 0, at;
-    if (d->is_c || !d->strides || !d->count)
-        return 0;
-    for (int i = 0; i < d->axes; ++i) {
-        Py_ssize_t step = d->strides[i] < 0 ? -d->strides[i] : d->strides[i];
-        if (d->extents[i] == 1)
+    for (int i = 0; i < count; ++i) {
+        Py_ssize_t step = strides[i] < 0 ? -strides[i] : strides[i];
+        if (given[i] == 1)
             continue;
         for (at = axes++; at > 0 && steps[at - 1] > step; --at)
             steps[at] = steps[at - 1], extents[at] = extents[at - 1];
         steps[at] = step;
-        extents[at] = d->extents[i];
+        extents[at] = given[i];
     }
     for (int i = 0; i < axes; ++i) { /* each must step over all that those before it reach */
         Py_ssize_t further;
@@ -225,6 +223,11 @@ int xf_may_overlap_itself(const description *d)
             return 1;
     }
     return 0;
+}
+
+int xf_may_overlap_itself(const description *d)
+{
+    return !d->is_c && d->strides && d->count && xf_may_overlap(d->axes, d->extents, d->strides, replay.elements[d->element].itemsize);
 }
 
 /* Describe an array once more, with its strides where they are. Few have many axes, so that most of the room for them is not
@@ -293,9 +296,9 @@ void xf_lay_out(const description *d, int wanted, Layout *layout)
 static PyObject *make_host_array(const description *d, void *memory, PyObject *base)
 {
     PyObject *dtype = Py_NewRef(replay.elements[d->element].dtype); /* which the next call takes */
-    PyObject *result = replay.new_array(replay.ndarray, dtype, d->axes, d->extents, NULL, memory,
+    PyObject *result = xf_numpy.new_array(replay.ndarray, dtype, d->axes, d->extents, NULL, memory,
                                         memory ? C_ORDER | ALIGNED | WRITABLE : 0, NULL);
-    if (result && base && replay.set_base(result, base)) {
+    if (result && base && xf_numpy.set_base(result, base)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -304,11 +307,12 @@ static PyObject *make_host_array(const description *d, void *memory, PyObject *b
     return result;
 }
 
-PyObject *xf_tuple_of(const int64_t *numbers, int count)
+/* A tuple of numbers, each divided by a unit. */
+PyObject *xf_tuple_of(const int64_t *numbers, int count, int unit)
 {
     PyObject *made = PyTuple_New(count);
     for (int i = 0; made && i < count; ++i) {
-        PyObject *each = PyLong_FromLongLong(numbers[i]);
+        PyObject *each = PyLong_FromLongLong(numbers[i] / unit);
         if (!each || PyTuple_SetItem(made, i, each)) {
             Py_DECREF(made);
             return NULL;
@@ -320,7 +324,7 @@ PyObject *xf_tuple_of(const int64_t *numbers, int count)
 /* What a function that makes arrays of such a form gives, which takes one more argument where that is not NULL. */
 static PyObject *make_by(PyObject *function, const description *d, PyObject *more)
 {
-    PyObject *extents = xf_tuple_of(d->extents, d->axes), *result;
+    PyObject *extents = xf_tuple_of(d->extents, d->axes, 1), *result;
     result = extents ? PyObject_CallFunctionObjArgs(function, extents, replay.elements[d->element].dtype, more, NULL) : NULL;
     Py_XDECREF(extents);
     return result;
@@ -333,8 +337,8 @@ static PyObject *make_by_maker(PyObject *maker, const library *l, const descript
     int64_t apart[MOST_AXES], step = 1;
     for (int i = d->axes; i--; step *= d->extents[i])
         apart[i] = step;
-    extents = xf_tuple_of(d->extents, d->axes);
-    steps = extents ? xf_tuple_of(apart, d->axes) : NULL;
+    extents = xf_tuple_of(d->extents, d->axes, 1);
+    steps = extents ? xf_tuple_of(apart, d->axes, 1) : NULL;
     if (steps)
         result = PyObject_CallFunctionObjArgs(maker, extents, steps, PyTuple_GetItem(l->dtypes, d->element), NULL);
     Py_XDECREF(steps);

@@ -107,7 +107,7 @@ static int read_kernel(PyObject *answer, way *made)
 /* Ask Python for the way of a form, and for plain bytes the range of sizes that it holds for: whether it tells. */
 static int ask_way(const device_entry *e, const form *f, way *made, Py_ssize_t *over, Py_ssize_t *most)
 {
-    PyObject *extents = xf_tuple_of(f->extents, f->axes), *strides = xf_tuple_of(f->strides, f->axes), *answer = NULL, *kernel;
+    PyObject *extents = xf_tuple_of(f->extents, f->axes, 1), *strides = xf_tuple_of(f->strides, f->axes, 1), *answer = NULL, *kernel;
     int is_told;
     made->kernel = NULL;
     if (extents && strides)

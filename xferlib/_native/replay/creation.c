@@ -47,7 +47,7 @@ PyObject *xf_make_new(PyObject *size, PyObject *dtype, PyObject *device, PyObjec
         return NULL;
     if (e->library->type == replay.ndarray) {
         PyObject *kept = Py_NewRef(replay.elements[d->element].dtype); /* which the next call takes */
-        made = (is_zero ? replay.zeros : replay.empty)(d->axes, d->extents, kept, 0);
+        made = (is_zero ? xf_numpy.zeros : xf_numpy.empty)(d->axes, d->extents, kept, 0);
         d->data = made ? ((const ndarray *)made)->data : NULL;
         return made;
     }
@@ -135,17 +135,22 @@ static int is_usual_call(PyObject *const *given, Py_ssize_t count, PyObject *nam
     return count <= before + 1;
 }
 
-/* Tell the library that the program gets an array of its: 0 with an error, which comes once, as a warning does. */
-static int is_handed_out(const device_entry *e)
+/* The array that has been made on a device, whose library is told that the program gets it; NULL with an error, which comes once, as
+   a warning does. Where there is none, what the general function makes. */
+static PyObject *hand_out(PyObject *made, const device_entry *e, int kind, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    return !e->hand_out || is_done(PyObject_CallNoArgs(e->hand_out));
+    if (!made)
+        return xf_call_general(general[kind], given, count, names);
+    if (e->hand_out && !is_done(PyObject_CallNoArgs(e->hand_out)))
+        Py_CLEAR(made);
+    return made;
 }
 
 static PyObject *create(int kind, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     Py_ssize_t before = kind == FULL ? 2 : 1; /* arguments before the dtype */
     PyObject *made = NULL, *value = NULL, *dtype;
-    const device_entry *e;
+    const device_entry *e = NULL;
     options o;
     description d;
     int is_usual = is_usual_call(given, count, names, before, &o) && count >= before;
@@ -158,15 +163,9 @@ static PyObject *create(int kind, PyObject *const *given, Py_ssize_t count, PyOb
         made = xf_make_new(given[0], dtype, o.device, o.backend, kind == ZEROS, &d, &e);
     if (made && kind == ONES)
         value = replay.elements[d.element].code == BOOL ? Py_True : replay.one;
-    if (made && value && !is_filled(value, &d)) {
-        Py_DECREF(made);
-        made = NULL;
-    }
-    if (made && !is_handed_out(e)) {
-        Py_DECREF(made);
-        return NULL;
-    }
-    return made ? made : xf_call_general(general[kind], given, count, names);
+    if (made && value && !is_filled(value, &d))
+        Py_CLEAR(made);
+    return hand_out(made, e, kind, given, count, names);
 }
 
 /* Lists of Python's own numbers, in lists of equal length: their shape, and which kinds there are. */
@@ -260,16 +259,15 @@ static PyObject *make_of_numbers(PyObject *x, const options *o, const device_ent
 static PyObject *asarray(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *found = NULL;
-    const device_entry *e;
+    const device_entry *e = NULL;
     options o;
     (void)self;
     if (is_usual_call(given, count, names, 1, &o) && count) {
-        if (!PyList_CheckExact(given[0]) && !kind_of(given[0]))
-            found = xf_as_array(given[0], o.dtype == Py_None ? NULL : o.dtype, o.device, o.backend);
-        else if ((found = make_of_numbers(given[0], &o, &e)) && !is_handed_out(e)) {
-            Py_DECREF(found);
-            return NULL;
+        if (PyList_CheckExact(given[0]) || kind_of(given[0])) {
+            found = make_of_numbers(given[0], &o, &e);
+            return hand_out(found, e, ASARRAY, given, count, names);
         }
+        found = xf_as_array(given[0], o.dtype == Py_None ? NULL : o.dtype, o.device, o.backend);
     }
     return found ? found : xf_call_general(general[ASARRAY], given, count, names);
 }
@@ -303,17 +301,13 @@ static PyObject *make_range(PyObject *const *given, Py_ssize_t count, const opti
 static PyObject *arange(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *made = NULL;
-    const device_entry *e;
+    const device_entry *e = NULL;
     description d;
     options o;
     (void)self;
     if (is_usual_call(given, count, names, 3, &o) && count && (!o.dtype || o.dtype == Py_None || o.dtype == replay.int64))
         made = make_range(given, count, &o, &d, &e);
-    if (made && !is_handed_out(e)) {
-        Py_DECREF(made);
-        return NULL;
-    }
-    return made ? made : xf_call_general(general[ARANGE], given, count, names);
+    return hand_out(made, e, ARANGE, given, count, names);
 }
 
 #define CREATION(NAME, KIND)                                                                                    \

@@ -130,7 +130,7 @@ PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const desc
     description dst;
     int is_usual = !x || ((const ndarray *)x)->dtype == replay.elements[src->element].dtype, is_fresh;
     if (x && !is_changed(src, arriving) && (src->nbytes <= 0 || !is_usual))
-        return src->nbytes <= replay.host_most ? replay.new_copy(x, 0) : NULL;
+        return src->nbytes <= replay.host_most ? xf_numpy.new_copy(x, 0) : NULL;
     result = src->nbytes > 0 ? xf_make_host_result(arriving, replay.host_most, &is_fresh) : NULL;
     if (result && xf_describe_host(result, &dst) && xf_copy_on_host(src, &dst))
         return result;
@@ -143,7 +143,7 @@ PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const desc
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most)
 {
     description d;
-    if (!replay.new_copy || (PyObject *)Py_TYPE(object) != replay.ndarray || !xf_describe_host(object, &d) || d.nbytes > most)
+    if (!replay.dtypes || (PyObject *)Py_TYPE(object) != replay.ndarray || !xf_describe_host(object, &d) || d.nbytes > most)
         return NULL;
-    return replay.new_copy(object, 0);
+    return xf_numpy.new_copy(object, 0);
 }

@@ -81,25 +81,18 @@ static void set(PyObject **field, PyObject *value)
     Py_XDECREF(before);
 }
 
+/* The objects that a reader holds, but for those that are being copied. */
+#define OBJECTS(X)                                                                                                             \
+    X(items) X(run) X(next) X(source) X(device) X(acquire) X(release) X(pinned) X(held) X(error) X(provide) X(provide_beside)  \
+    X(through.kept) X(beside.kept)
+
 static int visit_reader(PyObject *self, visitproc visit, void *arg)
 {
     Reader *r = (Reader *)self;
+#define VISIT(field) Py_VISIT(r->field);
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(r->items);
-    Py_VISIT(r->run);
-    Py_VISIT(r->next);
-    Py_VISIT(r->source);
-    Py_VISIT(r->device);
-    Py_VISIT(r->acquire);
-    Py_VISIT(r->release);
-    Py_VISIT(r->pinned);
-    Py_VISIT(r->held);
-    Py_VISIT(r->error);
-    Py_VISIT(r->provide);
-    Py_VISIT(r->provide_beside);
-    Py_VISIT(r->through.kept);
+    OBJECTS(VISIT)
     Py_VISIT(r->through.source);
-    Py_VISIT(r->beside.kept);
     for (int each = 0; each < r->beside.pending; ++each) {
         Py_VISIT(r->beside.sources[(r->beside.first + each) % r->beside.count]);
         Py_VISIT(r->beside.arrays[(r->beside.first + each) % r->beside.count]);
@@ -148,20 +141,8 @@ static int clear_reader(PyObject *self)
     Reader *r = (Reader *)self;
     end_filling(&r->through);
     end_copies(&r->beside);
-    Py_CLEAR(r->items);
-    Py_CLEAR(r->run);
-    Py_CLEAR(r->next);
-    Py_CLEAR(r->source);
-    Py_CLEAR(r->device);
-    Py_CLEAR(r->acquire);
-    Py_CLEAR(r->release);
-    Py_CLEAR(r->pinned);
-    Py_CLEAR(r->held);
-    Py_CLEAR(r->error);
-    Py_CLEAR(r->provide);
-    Py_CLEAR(r->provide_beside);
-    Py_CLEAR(r->through.kept);
-    Py_CLEAR(r->beside.kept);
+#define CLEAR(field) Py_CLEAR(r->field);
+    OBJECTS(CLEAR)
     return 0;
 }
 
@@ -261,18 +242,10 @@ static void keep_error(Reader *r)
     Py_XDECREF(traceback);
 }
 
-/* Clear an error, which Python meets again if it is to be met: whether none is left, such as Ctrl-C. */
-static int pass_over_error(void)
-{
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
-    return !PyErr_Occurred();
-}
-
 /* What `provider` gives is not needed: after an error of Python's or a driver's the loop goes on without. 0 where one is to be raised. */
 static int go_without(PyObject **provider)
 {
-    if (!pass_over_error())
+    if (!xf_pass_over_error())
         return 0;
     Py_CLEAR(*provider);
     return 1;
@@ -526,7 +499,7 @@ static PyObject *take_item(Reader *r)
     r->through.is_in_use = 0;
     if (r->beside.pending) {
         value = take_sent(r);
-        pass_over_error();
+        xf_pass_over_error();
     } else {
         item = read_item(r);
         r->has_ended |= !item && r->items;
@@ -545,7 +518,7 @@ static PyObject *take_item(Reader *r)
     Py_CLEAR(r->held);
     fill_ahead(r);
     send_ahead(r);
-    if (!pass_over_error())
+    if (!xf_pass_over_error())
         keep_error(r); /* Ctrl-C: the batch is handed out, and is not to be lost */
     if (!r->items) {
         r->left_ns = now_ns();
@@ -782,7 +755,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->judged = -1;
     if (r->items && replay.dtypes && xf_may_replay())
         xf_device_of_call(r->device, NULL); /* by which the first pinned array is known as one */
-    if (!pass_over_error())
+    if (!xf_pass_over_error())
         Py_CLEAR(r);
     return (PyObject *)r;
 }

@@ -237,24 +237,7 @@ static PyObject *download(request *r)
 /* The general function's result: nothing has been done here. An error is left for it to meet again, in its own words. */
 PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    Py_ssize_t length = names ? PyTuple_Size(names) : 0;
-    PyObject *arguments, *options = NULL, *result = NULL;
-    int error = 0;
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
-            return NULL;
-        PyErr_Clear();
-    }
-    arguments = xf_pack(given, count);
-    if (length)
-        error = !(options = PyDict_New());
-    for (Py_ssize_t i = 0; !error && i < length; ++i)
-        error = PyDict_SetItem(options, PyTuple_GetItem(names, i), given[count + i]);
-    if (arguments && !error)
-        result = PyObject_Call(function, arguments, options);
-    Py_XDECREF(options);
-    Py_XDECREF(arguments);
-    return result;
+    return xf_pass_over_error() ? xf_call_with_names(function, given, count, names) : NULL;
 }
 
 static PyObject *run(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upload)
@@ -301,8 +284,8 @@ PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject 
     if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))
         return NULL;
     done = xf_follow() ? upload(&r) : NULL;
-    if (!done && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
+    if (!done)
+        xf_pass_over_error();
     return done;
 }
 

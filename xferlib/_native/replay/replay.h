@@ -219,10 +219,6 @@ struct tables {
     PyObject *to_device, *to_host; /* the general ones */
     PyObject *result; /* (extents, dtype) -> (host array in recycled memory, whether its pages were never touched) */
     PyObject *ndarray, *device, *stream, *memmap, *mmap, *between; /* types */
-    PyObject *(*new_copy)(PyObject *, int);
-    PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
-    int (*set_base)(PyObject *, PyObject *);
-    PyObject *(*empty)(int, const int64_t *, PyObject *, int), *(*zeros)(int, const int64_t *, PyObject *, int);
     void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* xf_host_copy() */
     void (*fill_parts)(char *, const Part *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_parts() */
     long long helper_nbytes, helpers, most_threads, spin_ns; /* the last arguments of `copy` */
@@ -246,6 +242,14 @@ struct tables {
 };
 
 extern struct tables replay; /* as long as the process; nothing in it is ever freed, as another thread may be using it */
+
+extern struct numpy_functions { /* those of its C API, once xf_numpy_functions() has been called */
+    PyObject *(*new_copy)(PyObject *, int);
+    PyObject *(*new_array)(PyObject *, PyObject *, int, const void *, const Py_ssize_t *, void *, int, PyObject *); /* extents, strides */
+    int (*set_base)(PyObject *, PyObject *);
+    PyObject *(*empty)(int, const int64_t *, PyObject *, int), *(*zeros)(int, const int64_t *, PyObject *, int);
+    void (*read_number)(PyObject *, void *); /* of NumPy, as it lies in an array of its dtype */
+} xf_numpy;
 
 /* --- tables.c: which device and stream a call means, and whether C may use them */
 
@@ -271,12 +275,13 @@ int xf_describe(const library *l, PyObject *array, description *d);
 int xf_describe_unrecorded(const library *l, PyObject *array, description *d);
 int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
+int xf_may_overlap(int count, const int64_t *given, const Py_ssize_t *strides, Py_ssize_t reach);
 int xf_may_overlap_itself(const description *d);
 void xf_describe_again(description *other, const description *d);
 int xf_element_of(PyObject *dtype);
 int xf_is_converted(const description *src, PyObject *dtype, description *arriving);
 void xf_lay_out(const description *d, int wanted, Layout *layout);
-PyObject *xf_tuple_of(const int64_t *numbers, int count);
+PyObject *xf_tuple_of(const int64_t *numbers, int count, int unit);
 PyObject *xf_make_on_cpu(const device_entry *e, const description *d);
 PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between, word *address);
 PyObject *xf_make_pinned(const device_entry *e, const description *d);
@@ -293,7 +298,7 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
 PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, Py_ssize_t waited_most,
                        loop_buffers *through);
 device_entry *xf_device_of_call(PyObject *device, PyObject *backend);
-PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
+RARE PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* --- reader.c */
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 struct tables replay;
+struct numpy_functions xf_numpy;
 
 static _Thread_local struct { /* of a thread of the system */
     unsigned long long asked, settled; /* the epochs in which the answers were given */
@@ -81,7 +81,7 @@ static int fill(const field *fields, int count, PyObject *values, int kind, int 
 
 /* --- what does not change while the process lives */
 
-/* NumPy's table of functions; NULL with an error set where its ABI is another one. */
+/* NumPy's table of functions, of which those here are found by now; NULL with an error set where its ABI is another one. */
 void **xf_numpy_functions(PyObject *capsule)
 {
     void **table = PyCapsule_GetPointer(capsule, NULL);
@@ -89,20 +89,11 @@ void **xf_numpy_functions(PyObject *capsule)
         PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
         return NULL;
     }
+    if (table) {
+        void *const found[] = {table[NEW_COPY], table[NEW_FROM_DTYPE], table[SET_BASE], table[NEW_EMPTY], table[NEW_ZEROS], table[READ_NUMBER]};
+        memcpy(&xf_numpy, found, sizeof xf_numpy); /* in the order of its fields: a function's address is as wide as any */
+    }
     return table;
-}
-
-static int takes_numpy(PyObject *capsule)
-{
-    void **table = xf_numpy_functions(capsule);
-    if (!table)
-        return 0;
-    memcpy(&replay.new_copy, &table[NEW_COPY], sizeof(void *));
-    memcpy(&replay.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
-    memcpy(&replay.zeros, &table[NEW_ZEROS], sizeof(void *));
-    memcpy(&replay.empty, &table[NEW_EMPTY], sizeof(void *));
-    memcpy(&replay.set_base, &table[SET_BASE], sizeof(void *));
-    return 1;
 }
 
 /* Keep more types of elements, behind those that are known: whether they are described as they must be. */
@@ -142,7 +133,7 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
         if (!*name && !(*name = PyUnicode_InternFromString(names[i].name)))
             return 0;
     }
-    return takes_numpy(numpy);
+    return xf_numpy_functions(numpy) != NULL;
 }
 
 /* --- libraries and devices */

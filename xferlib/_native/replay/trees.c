@@ -182,9 +182,9 @@ static PyObject *cut(const kept_form *f, PyObject *leaves, PyObject *memory, Py_
         } else if (k->part >= joined) {
             leaf = Py_XNewRef(PyList_GetItem(apart, k->part - joined));
         } else {
-            leaf = replay.new_array(replay.ndarray, Py_NewRef(replay.elements[k->element].dtype), k->axes, k->extents, NULL,
+            leaf = xf_numpy.new_array(replay.ndarray, Py_NewRef(replay.elements[k->element].dtype), k->axes, k->extents, NULL,
                                     ((const ndarray *)memory)->data + k->place, C_ORDER | ALIGNED | WRITABLE, NULL);
-            if (leaf && replay.set_base(leaf, Py_NewRef(memory)))
+            if (leaf && xf_numpy.set_base(leaf, Py_NewRef(memory)))
                 Py_CLEAR(leaf);
         }
         if (!leaf || PyList_SetItem(made, i, leaf))
@@ -413,12 +413,7 @@ static PyObject *rebuilt(PyObject *tree, PyObject *leaves)
 /* None, with an error left for Python to meet again in its own words; but for Ctrl-C. */
 static PyObject *left_to_python(void)
 {
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return NULL;
-        PyErr_Clear();
-    }
-    Py_RETURN_NONE;
+    return xf_pass_over_error() ? Py_NewRef(Py_None) : NULL;
 }
 
 /* Send those of some leaves that lie in the pinned pool as they are: a list of them on the device, and None for each other. Their copies are

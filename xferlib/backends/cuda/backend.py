@@ -479,8 +479,7 @@ class CudaBackend(Backend, FastPath):
         """Return the result of ``make``, called while another stream is the current one."""
         calls = _native.find_calls()
         if calls is not None:  # at a quarter of the time
-            made: Array = calls.call_between(self._switch(stream), make, self._switch(current))
-            return made
+            return calls.call_between(self._switch(stream), make, self._switch(current))
         with deferred:  # or Ctrl-C might leave the other stream current
             self._use(stream)
             try:

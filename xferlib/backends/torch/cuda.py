@@ -172,10 +172,9 @@ class TorchCuda(Tensors, CudaBackend):
         return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        found: torch.Tensor = tensors.subarray(
+        return tensors.subarray(
             slab, offset, shape, dtype
         ).data  # a version counter of its own: see below
-        return found
 
     def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
         return tensors.make_cutter(runs)(slab)
@@ -237,5 +236,4 @@ class TorchCuda(Tensors, CudaBackend):
                 if stream.handle not in (0, _LEGACY)  # torch takes the legacy default stream by no other name
                 else torch.cuda.default_stream(index)
             )
-        native: torch.cuda.Stream = stream.native
-        return native
+        return stream.native

@@ -83,8 +83,7 @@ def _divide(a: Any, b: Any, **options: Any) -> Tensor:
             b = torch.full((), b, dtype=a.dtype, device=a.device)
         elif b.is_cpu and b.dim() == 0:  # it counts as a number; an array of another device torch refuses
             b = _move_number(b, a.device)
-    found: Tensor = torch.divide(a, b, **options)
-    return found
+    return torch.divide(a, b, **options)
 
 
 def _pow(a: Any, b: Any, **options: Any) -> Tensor:
@@ -175,13 +174,11 @@ def binary(name: str) -> Callable[..., Tensor]:
             or (plan == _IF_SMALL and 0 <= (x2 if two is int else x1) <= _LEAST_GREATEST)
         ):
             try:
-                found: Tensor = compute(first, second, **options)
+                return compute(first, second, **options)
             except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
                 if isinstance(x1, Tensor) and isinstance(x2, Tensor):
                     dtypes.shape_together(name, x1.shape, x2.shape)
                     raise
-            else:
-                return found
         try:
             return (
                 _by_parts(compute, x1, x2)
@@ -207,8 +204,7 @@ def _convert_operands(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> T
     one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
     dtype, common = dtypes.result(name, one, two), dtypes.promote_types(one, two)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
-        own: Tensor = getattr(compat, name)(x1, x2, **options)
-        return own
+        return getattr(compat, name)(x1, x2, **options)
     is_comparison = name in dtypes.COMPARED
     for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
         if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
@@ -353,17 +349,14 @@ def unary(name: str) -> Callable[..., Tensor]:
     is_of_floats = torch.float32 in straight
 
     def operate(x: Tensor, /, **options: Any) -> Tensor:
-        found: Tensor
         if not isinstance(x, Tensor):
             x = tensor_of(name, x)
         if x.dtype in straight or (is_of_floats and dtypes.is_foreign(x)):
-            found = compute(x, **options)
-            return found
+            return compute(x, **options)
         dtype = dtypes.result(name, x.dtype)
         if name in _OWN and (name in _NOT_OF_FLOATS or not (x.is_floating_point() or x.is_complex())):
             return _OWN[name](x if dtype is torch.bool or x.dtype is not torch.bool else x.to(dtype))
-        found = compute(x if dtype is torch.bool else x.to(dtype), **options)
-        return found
+        return compute(x if dtype is torch.bool else x.to(dtype), **options)
 
     return operate
 

@@ -29,15 +29,13 @@ def product(name: str) -> Callable[..., Tensor]:
 
     @functools.wraps(compute)
     def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
-        found: Tensor
         if axes and name == "tensordot":
             (options["axes"],) = axes
         if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
             options["axes"] = _contract_axes(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
         if is_plain:
-            found = check_call(name, own, x1, x2, **options)
-            return found
+            return check_call(name, own, x1, x2, **options)
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
         operands = [dtypes.bits64(each, wanted) for each in (x1, x2)]
@@ -136,8 +134,7 @@ def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: 
     if ord == math.inf and not x.numel():
         ord = 0  # noqa: A001 - the number of elements that are not 0, which is 0 as well
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
-    found: Tensor = check_call("linalg.vector_norm", compat.linalg.vector_norm, x, **options)
-    return found
+    return check_call("linalg.vector_norm", compat.linalg.vector_norm, x, **options)
 
 
 _norm_of_matrices = _solver("matrix_norm")
@@ -146,12 +143,9 @@ _norm_of_matrices = _solver("matrix_norm")
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:  # noqa: A002
     """The norms of matrices, over the last two axes."""
     x = tensor_of("linalg.matrix_norm", x)
-    found: Tensor
     if not x.numel() and x.dim() > 1 and ord in (1, 2, math.inf):  # of which torch refuses some
-        found = vector_norm(x, axis=(-2, -1), keepdims=keepdims, ord=math.inf)
-    else:
-        found = _norm_of_matrices(x, keepdims=keepdims, ord=ord)
-    return found
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims, ord=math.inf)
+    return _norm_of_matrices(x, keepdims=keepdims, ord=ord)
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -179,19 +173,16 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     if power < 0:
         return matrix_power(LINALG["inv"](x), -power)
     compute = functools.partial(check_call, "linalg.matrix_power", torch.linalg.matrix_power)
-    found: Tensor
     if x.is_floating_point() or x.is_complex():
-        found = compute(x, power)
-    elif power == 0:
-        found = compute(x.to(torch.float64), 0).to(x.dtype)
-    elif power == 1:
+        return compute(x, power)
+    if power == 0:
+        return compute(x.to(torch.float64), 0).to(x.dtype)
+    if power == 1:
         compute(torch.empty(x.shape, device="meta"), 1)  # checks the shape
-        found = x.clone()
-    else:
-        half = matrix_power(x, power >> 1)
-        found = _matmul(half, half)
-        found = _matmul(found, x) if power & 1 else found
-    return found
+        return x.clone()
+    half = matrix_power(x, power >> 1)
+    found = _matmul(half, half)
+    return _matmul(found, x) if power & 1 else found
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -220,8 +211,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
     _refuse_half("solve", x1, x2)
     wanted = dtypes.promote_types(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
-    found: Tensor = check_call("linalg.solve", compat.linalg.solve, x1.to(wanted), x2.to(wanted))
-    return found
+    return check_call("linalg.solve", compat.linalg.solve, x1.to(wanted), x2.to(wanted))
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
@@ -309,8 +299,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
     def operate(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
         check_frequencies(name, n)
         wanted = dtypes.torch_dtype(dtype) or by_default()
-        found: Tensor = compute(n, d, dtype=wanted, device=place_of(device))
-        return found
+        return compute(n, d, dtype=wanted, device=place_of(device))
 
     operate.__doc__ = f"The frequencies of `{name.removesuffix('freq')}`; float64 by default."
     return operate

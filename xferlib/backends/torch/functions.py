@@ -101,10 +101,9 @@ def _make_fill(name: str) -> Callable[..., Tensor]:
         wanted = by_default() if dtype is None else torch_dtype(dtype)
         place = place_of(device)
         try:
-            found: Tensor = compute(shape, dtype=wanted, device=place, **options)
+            return compute(shape, dtype=wanted, device=place, **options)
         except (RuntimeError, TypeError):
-            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is not a shape
-        return found
+            return compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is not a shape
 
     return operate
 
@@ -114,8 +113,7 @@ def _like(name: str) -> Callable[..., Tensor]:
 
     def operate(x: Tensor, /, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
         place = x.device if device is None else place_of(device)
-        found: Tensor = compute(x, dtype=torch_dtype(dtype), device=place, **options)
-        return found
+        return compute(x, dtype=torch_dtype(dtype), device=place, **options)
 
     return operate
 
@@ -291,8 +289,7 @@ def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
     if x1 is None and x2 is None:
         return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        found: Tensor = dtypes.check_call("where", torch.where, condition.to(torch.bool), x1, x2)
-        return found
+        return dtypes.check_call("where", torch.where, condition.to(torch.bool), x1, x2)
     device = dtypes.device_of("where", condition, x1, x2)
     kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
     wanted = dtypes.promote_types(*kinds)
@@ -535,8 +532,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     x = tensor_of("reshape", x)
     extents = (shape,) if not hasattr(shape, "__iter__") else tuple(shape)
     try:
-        found: Tensor = compat.reshape(x, extents, copy=copy)
-        return found
+        return compat.reshape(x, extents, copy=copy)
     except (RuntimeError, TypeError, ValueError) as error:
         if not all(hasattr(each, "__index__") for each in extents):
             raise LayoutTypeError(f"reshape: shape={quote(shape)} is not a shape; give a tuple of integers") from None
@@ -714,15 +710,13 @@ def _take_elements(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
     """
     extent = x.shape[along]
     places = torch.where(places < 0, places + extent, places)
-    found: Tensor
     if extent == 0 and places.numel() > 0:
         raise IndexError(f"an index is out of range for axis {along} of 0 elements; give no indices")
     if raises_indices(x):
         try:
-            found = take(x, along, places)
+            return take(x, along, places)
         except RuntimeError as error:  # everything else has been checked
             raise IndexError(f"an index is out of range ({error}); it must be below the extent of its axis") from None
-        return found
     is_out = (places < 0) | (places >= extent)
     found = take(x, along, places.masked_fill(is_out, 0))
     shape = (-1, *(1,) * (x.dim() - along - 1)) if take is torch.index_select else is_out.shape
@@ -775,11 +769,9 @@ def _total(name: str) -> Callable[..., Tensor]:
         if keepdims is not False and keepdims is not True:
             keepdims = flag(keepdims, f"{name}: keepdims")
         if wanted not in SIGNED and x.dtype not in SIGNED:
-            found: Tensor = compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
-        else:
-            source, able = _able(x, wanted)
-            found = _unable(compute(source, axis=axis, dtype=able, keepdims=keepdims), wanted)
-        return found
+            return compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
+        source, able = _able(x, wanted)
+        return _unable(compute(source, axis=axis, dtype=able, keepdims=keepdims), wanted)
 
     return operate
 
@@ -845,8 +837,7 @@ def _deviation(name: str) -> Callable[..., Tensor]:
 
 
 def _mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    found: Tensor = compat.mean(x.to(dtypes.RESULTS["mean"].get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
-    return found
+    return compat.mean(x.to(dtypes.RESULTS["mean"].get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
@@ -873,8 +864,7 @@ def _truth(name: str) -> Callable[..., Tensor]:
     def find(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
         if axis == () and name == "count_nonzero":  # over which torch counts all
             return x.to(torch.bool).to(torch.int64)
-        found: Tensor = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
-        return found
+        return compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
 
     return find
 
@@ -918,8 +908,7 @@ def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: b
     x = tensor_of("argsort", x)
     dtypes.refuse_complex("argsort", x.dtype)
     axis = axis_of("argsort", axis, x.dim())
-    found: Tensor = compat.argsort(dtypes.to_ordered(x), axis=axis, descending=descending, stable=stable)
-    return found
+    return compat.argsort(dtypes.to_ordered(x), axis=axis, descending=descending, stable=stable)
 
 
 # Functions of whole tensors: limits, differences, searches, sets.
@@ -934,8 +923,7 @@ def clip(
     """
     min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the Array API's names
     if dtypes.is_foreign(x):
-        own: Tensor = compat.clip(x, min, max)
-        return own
+        return compat.clip(x, min, max)
     x = tensor_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
     kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
