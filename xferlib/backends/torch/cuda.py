@@ -172,9 +172,7 @@ class TorchCuda(Tensors, CudaBackend):
         return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        return tensors.subarray(
-            slab, offset, shape, dtype
-        ).data  # a version counter of its own: see below
+        return tensors.subarray(slab, offset, shape, dtype).data  # a version counter of its own: see below
 
     def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
         return tensors.make_cutter(runs)(slab)
