@@ -291,12 +291,13 @@ def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers
     ("count", "threads", "crew"),
     [
         (1, None, (1, 1, 1, 0)),
-        (2, None, (2, 2, 2, 0)),
+        (2, None, (2, 2, 2, 1)),
         (8, None, (8, 8, 8, 6)),
         (16, None, (10, 14, 16, 12)),
         (32, None, (10, 20, 32, 20)),
         (16, 3, (3, 6, 3, 2)),
-        (2, 5, (5, 5, 5, 0)),
+        (1, 5, (5, 5, 5, 0)),
+        (2, 5, (5, 5, 5, 1)),
     ],
 )
 def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(

@@ -132,7 +132,7 @@ def as_tensors(batches: Any) -> Any:
     kind=st.sampled_from([*SOURCES, "clearing", "tensors"]),
     depth=st.integers(1, 5),
     is_kept=st.booleans(),
-    core_count=st.sampled_from([2, 16]),
+    core_count=st.sampled_from([1, 16]),
     reader=st.sampled_from(["thread", "consumer", "watched"]),
     direct_most=st.sampled_from([100, 128 << 10, 1 << 20]),
 )
@@ -843,6 +843,53 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_and_sent_on_one_stream(kind:
     images = [each for each in found.operations if each.kind == "h2d" and each.nbytes == batches[0][0].nbytes]
     assert len(images) == 6
     assert len({each.stream for each in images}) == 1
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_batch_is_copied_beside_the_work_on_the_one_before_though_it_is_staged_behind_that(
+    moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, backend = xl.get_device(), xl.get_backend()
+    if place.kind == "cpu":
+        pytest.skip("a CPU has no streams")
+    asked, done, log = threading.Semaphore(0), 0, []
+    items = [array(number, (100 + (moves and number % 2), 1000)) for number in range(8)]
+
+    def source() -> Iterator[Any]:
+        for item in items:
+            asked.acquire()  # so that the consumer is always first
+            yield item
+
+    record, wait = backend.event_record, backend.event_wait
+
+    def record_event(stream: Any, **options: Any) -> Any:
+        event = record(stream, **options)
+        log.append((stream.handle, event, done))
+        return event
+
+    waited: list[tuple[int, int]] = []
+
+    def wait_event(stream: Any, event: Any) -> None:
+        on, recorded = next((handle, count) for handle, each, count in reversed(log) if each is event)
+        if on == own and stream.handle != own:
+            waited.append((done, recorded))
+        wait(stream, event)
+
+    with xl.trace(), batches_read_by("thread"), xl.Stream(place) as stream:
+        own = stream.handle
+        monkeypatch.setattr(backend, "event_record", record_event)
+        monkeypatch.setattr(backend, "event_wait", wait_event)
+        ahead, found = xl.prefetch(source()), []
+        for _ in items:
+            asked.release()
+            found.append(next(ahead))
+            done += 1  # the consumer's work on it
+        assert next(ahead, None) is None
+        monkeypatch.undo()
+        same([xl.to_host(batch) for batch in found], items)
+    behind = [works - recorded for works, recorded in waited]
+    assert len(behind) == len(items)
+    assert behind == [0] * 8 if moves else behind == [0] + [1] * 7
 
 
 def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumers() -> None:

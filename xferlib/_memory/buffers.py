@@ -121,8 +121,8 @@ class _Lease:
 
 def is_fresh(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array of `HostCache.empty` was made over untouched pages, which filling it faults in."""
-    base = getattr(array.base, "base", None)
-    return is_leased(base) and bool(base.owner.is_fresh)
+    owner = getattr(getattr(array.base, "base", None), "owner", None)
+    return isinstance(owner, _Lease) and owner.is_fresh
 
 
 def is_leased(base: Any) -> TypeGuard[_Bytes]:

@@ -295,6 +295,8 @@ class Feed:
     def _the_end(self) -> BaseException:
         """Return the error to raise when there are no more batches."""
         assert self._end is not None
+        if self._router.uploader is not None:
+            self._router.uploader.drop_room()
         return StopIteration(*self._end.args) if isinstance(self._end, StopIteration) else self._end
 
     def close(self, *, waits: bool) -> None:
@@ -315,6 +317,8 @@ class Feed:
 
     def _drop(self) -> list[AnyBatch]:
         self._is_closed = True
+        if self._router.uploader is not None:
+            self._router.uploader.drop_room()
         if self.reader is not None:
             self._catch_up()
             buffers = self.reader.close()

@@ -259,7 +259,7 @@ static int have_buffers(Reader *r, PyObject *item)
     PyObject *answer, *memory_of, *buffers;
     description d;
     if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
-        xf_is_lent(item))
+        (r->items && xf_is_lent(item)))
         return !PyErr_Occurred();
     end_filling(l);
     answer = PyObject_CallFunction(r->provide, "n", d.nbytes);

@@ -155,6 +155,8 @@ static int is_large(const request *r, description *src)
 {
     int is_waited_for; /* and not only enqueued, where it had better run beside the device's work */
     src->is_pinned = xf_is_lent(r->array);
+    if (src->is_pinned && r->through && !r->kept) /* to wait until the device has read it is to wait for the consumer's work */
+        return !src->is_c || src->is_swapped || src->nbytes <= ENQUEUED_MOST || src->nbytes > r->through->nbytes || src->nbytes > r->most;
     is_waited_for = r->kept && !src->is_pinned && (!r->through || r->through->is_behind || !r->through->helpers);
     return r->most && src->nbytes > (is_waited_for ? r->waited_most : r->most);
 }
@@ -271,9 +273,9 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
 
 /* The array on the device, as to_device() gives it; NULL, and nothing done, where Python is to do it, or Ctrl-C is set. Pinned memory
    is read by a copy that is only enqueued: the list then has the array, until the caller has marked the current stream behind it,
-   which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes. Other
-   memory passes through the buffers of a loop, if there are any: up to `waited_most` of a list, where no threads fill them or the
-   device is behind. */
+   which must be the one of the address. Without a list, None, and other memory, it passes through the buffers of a loop: up to
+   `waited_most` of a list, where no threads fill them or the device is behind. Left to Python are pinned memory without a list and
+   buffers, and arrays of more than `most` bytes. */
 PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, Py_ssize_t waited_most,
                        loop_buffers *through)
 {
@@ -281,7 +283,7 @@ PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject 
                  .through = through};
     PyObject *done;
     r.kept = kept == Py_None ? NULL : kept;
-    if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))
+    if (!is_of(array, replay.ndarray))
         return NULL;
     done = xf_follow() ? upload(&r) : NULL;
     if (!done)
