@@ -207,6 +207,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> Any:
     with fresh_registry(direct=Direct):
         found: Any = load_backend("direct")  # made once for all tests
         found.result, found.launch_result, found.later_result, found.managed = 0, 0, 0, range(0)
+        found.keeps_sources = False
         found.seen.clear()
         yield found
         found.machine.finish()
@@ -1261,6 +1262,7 @@ def test_pinned_arrays_are_sent_beside_the_consumers_work(
 def test_a_pinned_array_goes_ahead_from_the_size_that_is_said(
     direct: Any, nbytes: int, is_ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(direct, "keeps_sources", True)
     _forget_simulator(monkeypatch)
     items = [xl.pinned_array(bits_of(nbytes, np.uint8, seed=number), backend="direct") for number in range(9)]
     with batches_read_by("consumer", direct_most=10_000):
