@@ -207,6 +207,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> Any:
     with fresh_registry(direct=Direct):
         found: Any = load_backend("direct")  # made once for all tests
         found.result, found.launch_result, found.later_result, found.managed = 0, 0, 0, range(0)
+        found.keeps_sources = False
         found.seen.clear()
         yield found
         found.machine.finish()

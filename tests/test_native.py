@@ -64,6 +64,41 @@ def test_the_small_floats_of_c_are_those_of_the_table_in_its_order() -> None:
     assert [tuple(row) for row in table] == rows
 
 
+_OTHER_NUMPY = """
+import ctypes
+import numpy as np
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+version = ctypes.CFUNCTYPE(ctypes.c_uint)(lambda: 0x7000000)
+table = (ctypes.c_void_p * 400)(ctypes.cast(version, ctypes.c_void_p))
+np._core.multiarray._ARRAY_API = new_capsule(table, None, None)
+
+import xferlib as xl
+from xferlib.testing import configured
+
+x = np.arange(6.0).reshape(2, 3)
+xl.tree.to_host([xl.to_device(x), x, x.T])
+list(xl.prefetch([x, x, x.T]))
+for made in xl.zeros((2, 3)), xl.full((2, 3), 2.0), xl.asarray([[1.0, 2.0]]), xl.arange(3.0):
+    assert made.ndim, made
+with configured(cpu="native"):
+    double = xl.elementwise(lambda x: x + x)
+    for _ in range(3):
+        assert (double(x) == 2 * x).all() and (xl.kernels.reductions.sum(x, axis=1) == [3.0, 12.0]).all()
+        assert (xl.scan("a + b")(x[0]) == [0.0, 1.0, 3.0]).all()
+print("done")
+"""
+
+
+@compiled
+def test_all_goes_on_in_python_where_numpy_has_another_abi() -> None:
+    """Its functions lie elsewhere: C calls none of them."""
+    command = [sys.executable, "-X", "faulthandler", "-c", _OTHER_NUMPY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "done\n", done.stderr
+
+
 def _staged() -> Any:
     return forced("staged", chunk_nbytes=1000)
 

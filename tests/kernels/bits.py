@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import ctypes
+import mmap
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,3 +74,19 @@ def outcome(function: Callable[..., Any], *operands: Any) -> Any:
             return function(*operands)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, KernelError) as error:
         return error
+
+
+@contextlib.contextmanager
+def unread_around(nbytes: int, *, at_end: bool) -> Iterator[np.ndarray[Any, Any]]:
+    """Bytes right before a page, or else right behind one, whose access ends the process; on Linux alone."""
+    libc, page = ctypes.CDLL(None), mmap.PAGESIZE
+    pages = mmap.mmap(-1, -(-nbytes // page) * page + 2 * page)
+    whole = np.frombuffer(pages, np.uint8)
+    ends = [whole.ctypes.data, whole.ctypes.data + len(pages) - page]
+    for end in ends:
+        assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 0) == 0
+    try:
+        yield whole[len(pages) - page - nbytes : -page] if at_end else whole[page : page + nbytes]
+    finally:
+        for end in ends:
+            assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 3) == 0

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import gc
 import itertools
+import math
 import operator
 import os
 import random
@@ -842,6 +843,29 @@ def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:
         ):
             with pytest.raises((KernelTypeError, ValueError), match=message):
                 ADD(*arguments, out=out)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(-5, 5)), min_size=1, max_size=3))
+def test_a_plain_call_refuses_outputs_whose_elements_share_memory_and_no_others(
+    axes: list[tuple[int, int]],
+) -> None:
+    shape, steps = zip(*axes, strict=True)
+    memory, places = np.zeros(128, "f4"), np.arange(128)
+    out, used = (
+        np.lib.stride_tricks.as_strided(each[64:], shape, [step * each.itemsize for step in steps])
+        for each in (memory, places)
+    )
+    x = np.arange(math.prod(shape), dtype="f4").reshape(shape)
+    with configured(cpu="native"):
+        for _ in range(3):
+            ADD(x, x)
+            ADD(x, x, out=np.empty_like(x))
+        if len(np.unique(used)) == x.size:
+            assert same_bits(ADD(x, x, out=out), x * 3)
+        else:
+            with pytest.raises(LayoutError, match="share memory"):
+                ADD(x, x, out=out)
+            assert not memory.any()
 
 
 def test_plain_calls_convert_numbers_as_prepared_ones_do(both: Any) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import sys
 from typing import Any, cast
 from unittest import mock
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib
-from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits, specials
+from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits, specials, unread_around
 from tests.kernels.emulated import Emulator
 from tests.sizes import IS_LONG, crossed, some
 from xferlib.backends.base import ArrayInfo
@@ -658,6 +659,28 @@ def test_many_rows_of_two_sums_have_the_bits_of_the_numpy_engine(dtype, data):
     x = _draw_numbers(data, dtype, rows * (count + gap)).reshape(rows, -1)[:, :count]
     expected = _reduce_by_numpy("dot", (x, x), 1)
     assert all(same_bits(each, expected) for each in repeat_compiled("dot", (x, x), 1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it protects a page by mmap's numbers of Linux")
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("sum", "float32"), ("prod", "float64"), ("norm", "float16"), ("max", "int16"), ("dot", "complex64")],
+)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_nothing_beside_the_memory_of_rows_is_read(name, dtype, data):
+    """Of rows in any order of memory, with gaps: vectors that reach into the next row have none behind the last."""
+    rows, count = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 300))
+    size = np.dtype(dtype).itemsize
+    step = data.draw(st.sampled_from([1, 1, 0, -1])) * (count + data.draw(st.sampled_from([0, 0, 3]))) * size
+    with unread_around(abs(step) * (rows - 1) + count * size, at_end=data.draw(st.booleans())) as memory:
+        memory[:] = 1
+        first = max(0, -step) * (rows - 1)
+        x = np.ndarray((rows, count), dtype, memory.data, first, (step, size))
+        operands = (x, x) if name == "dot" else (x,)
+        expected = _reduce_by_numpy(name, operands, 1)
+        assert all(same_bits(each, expected) for each in repeat_compiled(name, operands, 1))
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")

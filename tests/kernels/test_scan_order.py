@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import inspect
-import mmap
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.kernels.bits import COMPLEX, FLOATS, INTEGERS, random_bits, same_bits
+from tests.kernels.bits import COMPLEX, FLOATS, INTEGERS, random_bits, same_bits, unread_around
 from xferlib.kernels import elementwise, host_compiler
 from xferlib.kernels.scan import find_compiled
 from xferlib.testing import configured
@@ -176,13 +174,7 @@ def test_running_results_of_a_namespace_have_the_bits_of_their_chunks(name: str,
 @pytest.mark.skipif(sys.platform != "linux", reason="it protects a page by mmap's numbers of Linux")
 @pytest.mark.parametrize("count", [1, 7, 512, 32768 + 1, 32768 + 8, 65536 + 15])
 def test_nothing_beyond_the_end_of_a_row_is_read(count: int) -> None:
-    libc, page = ctypes.CDLL(None), mmap.PAGESIZE
-    nbytes = 4 * count
-    pages = mmap.mmap(-1, -(-nbytes // page) * page + page)
-    start = np.frombuffer(pages, np.uint8).ctypes.data
-    end = start + len(pages) - page
-    assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 0) == 0  # a read behind the row ends the process
-    row = np.frombuffer(pages, np.float32, count, offset=end - nbytes - start)
-    row[:] = 1
-    assert np.array_equal(SUM(row), np.arange(1, count + 1, dtype=np.float32))
-    assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 3) == 0
+    with unread_around(4 * count, at_end=True) as memory:
+        row = memory.view(np.float32)
+        row[:] = 1
+        assert np.array_equal(SUM(row), np.arange(1, count + 1, dtype=np.float32))

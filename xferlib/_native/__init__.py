@@ -328,11 +328,7 @@ def bind_fold(*facts: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 
     It gives ``NotImplemented`` for another call; `fold.c` has the arguments here.
     """
-    module = find_calls()
-    if module is None:
-        return None
-    found: Callable[[tuple[Any, ...]], Any] | None = module.bind_fold(*facts)
-    return found
+    return _bind_for_numpy("bind_fold", *facts)
 
 
 def bind_front(call: Callable[..., Any], *facts: Any) -> Callable[..., Any]:
@@ -354,12 +350,16 @@ def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
 
     It gives ``NotImplemented`` for a call that Python has to check; `host.c` has the arguments here.
     """
-    module = find_calls()
-    if module is None:
+    return _bind_for_numpy("bind_host", *facts)
+
+
+def _bind_for_numpy(name: str, *facts: Any) -> Callable[..., Any] | None:
+    """Call a function that takes NumPy's C API; None where it is not compiled, or where NumPy has another ABI."""
+    if (module := find_calls()) is None:
         return None
     try:
-        found: Callable[[tuple[Any, ...], Any], Any] | None = module.bind_host(*facts)
-    except RuntimeError:  # a NumPy of another ABI
+        found: Callable[..., Any] | None = getattr(module, name)(*facts)
+    except RuntimeError:
         return None
     return found
 

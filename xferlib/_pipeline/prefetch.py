@@ -374,12 +374,12 @@ def prefetch(
     generator may fill the same array again and again. A thread reads it ahead
     where that gains time: where items are large, or reading them, or the device, takes as long as your own work.
     Ctrl-C that strikes in a generator which your thread reads ends it, and is raised again at the next ``next``.
-    Arrays of up to 1 MiB, those of a generator of up to 4 MiB (32 MiB where there are two cores), and
+    Arrays of up to 1 MiB, those of a generator of up to 4 MiB (32 MiB on two cores and more), and
     trees of up to 2 MiB are copied on your own stream when their turn comes, since that takes less time than
     ordering two streams; the next array of a list is brought into pinned memory while you work, and one of up to 4
-    MiB is copied so as long as the device keeps up. Up to three larger arrays of up to 2 MiB each, 32 MiB where there
-    are two cores, and pinned ones of a list from 1 MiB on, are copied on another stream into memory that
-    belongs to yours.
+    MiB is copied so as long as the device keeps up. Up to three larger arrays of up to 2 MiB each, 32 MiB on two
+    cores and more, and pinned ones of a list from 1 MiB on, are copied on another stream into memory that belongs to
+    yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,

@@ -27,12 +27,11 @@ typedef struct {
 } planned_call;
 
 typedef struct {
+    PyObject *kept_alive; /* holds all objects here */
     reduce_function reduce;
     plan_function plan;
     const long long *form, *settings; /* of the settings the first: whether compiled functions are wanted */
-    PyObject *kept_alive;             /* holds all objects here */
     PyObject *ndarray_type, *input_dtypes, *dtypes; /* NumPy's type; those of the outputs */
-    PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
     double element_ns, result_ns, with_lock_ns, alone_ns; /* above the last, threads share the work */
     long long most_count;                                 /* elements of a result */
     Py_ssize_t itemsize;                                  /* of the first output */
@@ -42,13 +41,6 @@ typedef struct {
     Py_ssize_t layouts[MOST_ARRAYS][2 * MOST_RANK]; /* of each input of the last call its extents, then its strides */
     planned_call last;
 } fold_call;
-
-static void free_fold(PyObject *capsule)
-{
-    fold_call *f = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(f->kept_alive);
-    PyMem_Free(f);
-}
 
 static long long stride_of(const fold_call *f, int array, int axis)
 {
@@ -170,8 +162,8 @@ static PyObject *fold(PyObject *self, PyObject *arguments)
         p[f->inputs + i] = p[f->sources[i]];
     for (; count < f->outputs; ++count) {
         PyObject *dtype = Py_NewRef(PyTuple_GetItem(f->dtypes, count));
-        made[count] = f->new_array(f->ndarray_type, dtype, f->result_rank, call.extents, call.is_c_order ? NULL : call.strides,
-                                   NULL, 0, NULL);
+        made[count] = xf_numpy.new_array(f->ndarray_type, dtype, f->result_rank, call.extents, call.is_c_order ? NULL : call.strides,
+                                         NULL, 0, NULL);
         if (!made[count])
             goto done;
         p[f->inputs + f->firsts + count] = ((const ndarray *)made[count])->data;
@@ -213,27 +205,20 @@ static int take_numbers(PyObject *tuple, int *to, int most)
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
 {
     unsigned long long reduce, plan, settings;
-    PyObject *kept, *reduced, *results, *sources, *held, *numpy, *capsule, *made = NULL;
+    PyObject *kept, *reduced, *results, *sources, *held, *numpy, *capsule;
     const char *form;
     Py_ssize_t nbytes;
-    void **table;
-    fold_call *f = PyMem_Calloc(1, sizeof *f);
+    fold_call *f = xf_new_data(arguments, sizeof *f, xf_free_data, &capsule);
+    int has_room = 0;
     (void)module;
     if (!f)
-        return PyErr_NoMemory();
-    capsule = PyCapsule_New(f, NULL, free_fold);
-    if (!capsule) {
-        PyMem_Free(f);
         return NULL;
-    }
-    f->kept_alive = Py_NewRef(arguments);
     if (PyArg_ParseTuple(arguments, "KKKy#ddddLiiO!O!O!O!O!O!nOOO", &reduce, &plan, &settings, &form, &nbytes, &f->element_ns,
                          &f->result_ns, &f->with_lock_ns, &f->alone_ns, &f->most_count, &f->accumulators, &f->rank,
                          &PyTuple_Type, &kept, &PyTuple_Type, &reduced, &PyTuple_Type, &results, &PyTuple_Type,
                          &f->input_dtypes, &PyTuple_Type, &sources, &PyTuple_Type, &f->dtypes, &f->itemsize, &f->ndarray_type,
                          &numpy, &held) &&
-        (table = xf_numpy_functions(numpy))) {
-        memcpy(&f->new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
+        xf_numpy_functions(numpy)) {
         f->reduce = (reduce_function)(uintptr_t)reduce;
         f->plan = (plan_function)(uintptr_t)plan;
         f->settings = (const long long *)(uintptr_t)settings;
@@ -244,12 +229,8 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         f->reduced = take_numbers(reduced, f->reduced_axes, MOST_RANK);
         f->result_rank = take_numbers(results, f->result_axes, MOST_RANK);
         f->firsts = take_numbers(sources, f->sources, MOST_ARRAYS);
-        if (f->rank > MOST_RANK || f->firsts < 0 || f->inputs + f->firsts > MOST_ARRAYS || f->outputs > MOST_ARRAYS ||
-            f->accumulators > MOST_ARRAYS)
-            made = Py_NewRef(Py_None);
-        else
-            made = PyErr_Occurred() ? NULL : PyCFunction_NewEx(&one_fold, capsule, NULL);
+        has_room = f->rank <= MOST_RANK && f->firsts >= 0 && f->inputs + f->firsts <= MOST_ARRAYS && f->outputs <= MOST_ARRAYS &&
+                   f->accumulators <= MOST_ARRAYS;
     }
-    Py_DECREF(capsule);
-    return made;
+    return xf_make_function(capsule, &one_fold, has_room);
 }

@@ -482,7 +482,6 @@ PyObject *xf_draw(PyObject *module, PyObject *const *given, Py_ssize_t count)
     const device_entry *on;
     const element *e;
     description d;
-    double high;
     place p;
     (void)module;
     if (kind < 0 || kind > OF_INTEGERS_IN)
@@ -496,13 +495,13 @@ PyObject *xf_draw(PyObject *module, PyObject *const *given, Py_ssize_t count)
         if (!is_range(given[2], given[3], has_endpoint, e, &kind, &numbers))
             goto left;
     } else if (kind != RANDOM) {
-        if (!is_real(given[2], e->bits, &numbers.real.first) || !is_real(given[3], e->bits, &high))
+        double *low = &numbers.real.first, *high = &numbers.real.second;
+        if (!is_real(given[2], e->bits, low) || !is_real(given[3], e->bits, high))
             goto left;
         if (kind == UNIFORM)
-            high = e->bits == 32 ? (double)((float)high - (float)numbers.real.first) : high - numbers.real.first;
-        if (!(high >= 0) || !isfinite(high))
+            *high = e->bits == 32 ? (double)((float)*high - (float)*low) : *high - *low;
+        if (!(*high >= 0) || !isfinite(*high))
             goto left;
-        numbers.real.second = high;
     }
     made = xf_make_new(given[5], given[6], given[7] == Py_None ? NULL : given[7], given[8] == Py_None ? NULL : given[8], 0, &d, &on);
     if (!made)

@@ -253,7 +253,7 @@ extern struct numpy_functions { /* those of its C API, once xf_numpy_functions()
 
 /* --- tables.c: which device and stream a call means, and whether C may use them */
 
-void **xf_numpy_functions(PyObject *capsule);
+int xf_numpy_functions(PyObject *capsule);
 int xf_fill_tables(PyObject *objects, PyObject *elements, PyObject *numpy);
 unsigned long long xf_epoch(void);
 int xf_may_replay(void);

@@ -81,19 +81,20 @@ static int fill(const field *fields, int count, PyObject *values, int kind, int 
 
 /* --- what does not change while the process lives */
 
-/* NumPy's table of functions, of which those here are found by now; NULL with an error set where its ABI is another one. */
-void **xf_numpy_functions(PyObject *capsule)
+/* Take what is called here from NumPy's table of functions: 0 with an error set where its ABI is another one. */
+int xf_numpy_functions(PyObject *capsule)
 {
     void **table = PyCapsule_GetPointer(capsule, NULL);
-    if (table && ((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
+    if (!table)
+        return 0;
+    if (((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
         PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
-        return NULL;
+        return 0;
     }
-    if (table) {
-        void *const found[] = {table[NEW_COPY], table[NEW_FROM_DTYPE], table[SET_BASE], table[NEW_EMPTY], table[NEW_ZEROS], table[READ_NUMBER]};
-        memcpy(&xf_numpy, found, sizeof xf_numpy); /* in the order of its fields: a function's address is as wide as any */
-    }
-    return table;
+    void *const found[] = {table[NEW_COPY], table[NEW_FROM_DTYPE], table[SET_BASE], table[NEW_EMPTY], table[NEW_ZEROS], table[READ_NUMBER]};
+    _Static_assert(sizeof found == sizeof xf_numpy, "one for each field, in their order");
+    memcpy(&xf_numpy, found, sizeof xf_numpy); /* a function's address is as wide as any */
+    return 1;
 }
 
 /* Keep more types of elements, behind those that are known: whether they are described as they must be. */
@@ -116,10 +117,11 @@ PyObject *xf_add_elements(PyObject *module, PyObject *elements)
     return PyList_Check(elements) && take_elements(elements) ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Keep what bind_replay() is given: whether that is possible. */
+/* Keep what bind_replay() is given: whether that is possible. Without NumPy's functions nothing is kept, so that all that asks for
+   replay.dtypes leaves its work to Python. */
 int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
 {
-    if (!fill(objects, LENGTH(objects), things, OBJECT, 0, &replay))
+    if (!xf_numpy_functions(numpy) || !fill(objects, LENGTH(objects), things, OBJECT, 0, &replay))
         return 0;
     replay.element_count = 0;
     replay.byte = -1;
@@ -133,7 +135,7 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
         if (!*name && !(*name = PyUnicode_InternFromString(names[i].name)))
             return 0;
     }
-    return xf_numpy_functions(numpy) != NULL;
+    return 1;
 }
 
 /* --- libraries and devices */
