@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels import emulated
+from tools import compiler_faults
+from xferlib.testing import configured
+
 TOOLS = Path(__file__).parents[1] / "tools"
 
 
@@ -229,3 +233,37 @@ def test_tests_that_fail_or_are_skipped_under_a_sanitizer_count_though_nothing_i
     monkeypatch.setattr(script.shutil, "copytree", copy)
     monkeypatch.setattr(script, "run", run)
     assert script.watch_tests("cc", ["tests"]) == result
+
+
+@pytest.mark.parametrize(
+    "options", ["--slices 0", "--seed -1", "--nvcc ./none", f"--nvcc {TOOLS}", f"--nvcc {sys.executable}"]
+)
+def test_a_search_for_compiler_faults_that_compares_nothing_fails(
+    options: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["compiler_faults", *options.split()])
+    with pytest.raises(SystemExit) as error:
+        compiler_faults.main()
+    assert error.value.code == 2
+    assert options.split()[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_fault_of_a_compiler_is_shown_with_its_operands(
+    is_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(calls: list[tuple[Any, ...]], compile_sources: Any) -> None:
+        for kernel, *operands, out in calls:
+            with configured(cpu="numpy"), np.errstate(all="ignore"):
+                out[...] = kernel(*operands)
+        if is_wrong:
+            bits = calls[0][-1].view(np.uint8)
+            bits[:2] ^= 1
+
+    monkeypatch.setattr(emulated, "all_as_cuda", run)
+    monkeypatch.setattr(sys, "argv", ["compiler_faults", "--nvcc", sys.executable, "--seed", "5", "--slices", "1"])
+    assert compiler_faults.main() == is_wrong
+    found = capsys.readouterr().out.splitlines()
+    assert (" differ, at (" in found[0]) == is_wrong
+    assert found[-1].startswith("up to seed 44: ")
+    assert found[-1].endswith(f"{int(is_wrong)} differ")

@@ -5,7 +5,8 @@
 The text of each kernel is compiled by ``nvcc``, its PTX runs thread by thread as in the tests, and each bit is held
 against NumPy's engine. Without ``--nvcc`` it is compiled by NVRTC, as in the tests, which may be another release with
 other faults: the same seed by both tells whether a difference is one release's. nvcc 13.0 and NVRTC 13.5 leave the cut
-of ``(x + y).astype("int8")`` out where nothing hides it from them. The exit status is 1 if there is a difference.
+of ``(x + y).astype("int8")`` out where nothing hides it from them. The exit status is 1 if there is a difference,
+and 2 if nothing could be compared.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import argparse
 import functools
 import random
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +27,7 @@ import numpy as np
 
 from tests.kernels import emulated
 from tests.kernels.bits import INTEGERS, random_bits, same_bits, specials
+from tests.kernels.targets import has_nvrtc
 from xferlib.kernels import elementwise
 from xferlib.testing import configured
 
@@ -64,8 +68,9 @@ def compile_by_nvcc(nvcc: str, _: tuple[str, ...], *sources: str) -> list[bytes]
         source.write_text(emulated.join_sources(sources))
         command = [nvcc, *OPTIONS, str(source), "-o", str(source.with_suffix(".ptx"))]
         made = subprocess.run(command, check=False, capture_output=True, text=True)
-        if made.returncode:
-            raise SystemExit(f"{nvcc} refused the text of {len(sources)} kernels:\n{made.stderr[:2000]}")
+        if made.returncode or not source.with_suffix(".ptx").exists():
+            print(f"{nvcc} made no PTX of {len(sources)} kernels:\n{made.stderr[:2000]}", file=sys.stderr)
+            raise SystemExit(2)
         text = source.with_suffix(".ptx").read_bytes()
     return [text + number.to_bytes(4, "little") for number in range(len(sources))]
 
@@ -92,9 +97,19 @@ def prepare(seed: int) -> tuple[str, tuple[Any, ...]] | None:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--nvcc", help="the compiler; NVRTC if omitted")
-    arguments.add_argument("--seed", type=int, default=int(time.time()))
+    arguments.add_argument("--seed", type=int, default=int(time.time()), help="0 or more; the time if omitted")
     arguments.add_argument("--slices", type=int, default=10, help="of up to 40 kernels, which are compiled together")
     given = arguments.parse_args()
+    if given.seed < 0 or given.slices < 1:
+        arguments.error(
+            f"--seed {given.seed} --slices {given.slices}: give a seed of 0 or more, and at least one slice"
+        )
+    if given.nvcc and shutil.which(given.nvcc) is None:
+        arguments.error(f"--nvcc {given.nvcc}: there is no such program; give the path of nvcc, or omit it for NVRTC")
+    if given.nvcc is None and not has_nvrtc():
+        arguments.error(
+            "NVRTC is not installed; pip install 'xferlib[cuda-on-cpu]', or give the path of nvcc by --nvcc"
+        )
     by = emulated.compiled if given.nvcc is None else functools.partial(compile_by_nvcc, given.nvcc)
     compared = different = 0
     for number in range(given.slices):
@@ -110,7 +125,7 @@ def main() -> int:
                 operands = ", ".join(str(each[at]) for each in case[1:-1])
                 print(f"{text}: {len(wrong)} of {found.size} differ, at ({operands}) {found[at]} for {case[-1][at]}")
         compared += len(cases)
-        print(f"seed {seeds.start}: {compared} kernels, {different} differ", flush=True)
+        print(f"up to seed {seeds[-1]}: {compared} kernels, {different} differ", flush=True)
     return min(different, 1)
 
 

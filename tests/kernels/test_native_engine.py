@@ -493,7 +493,7 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("sign", COMPARISONS)
 def test_a_column_is_compared_with_any_number(sign: str) -> None:
-    """In a row it is the count from the piece's first element that is compared: with numbers far from it, too."""
+    """A column, which grows by one within a row, beside numbers far from it too."""
     text = f"long long c = i % w; p = c {sign} t ? x : -x; q = t {sign} c ? u[i] : x - 1;"
     kernel = elementwise("float32 x, raw float32 u, int64 w, int64 t", "float32 p, float32 q", text, name="columns")
     x, w = np.arange(4_000, dtype="f4") + 1, 1_300
@@ -710,6 +710,19 @@ def test_rows_tiles_and_blocks_of_any_layout(
             assert same_bits(found, expected)
 
 
+@pytest.mark.parametrize("dtype", ["i2", "f8", "c16"])
+def test_tiles_beside_operands_at_odd_addresses(dtype: str) -> None:
+    """Operands that lie in C order need room in a tile too, where the function cannot read them at their addresses."""
+    kernel = elementwise(lambda x, a, b, c, d, e: x * a + b * c - d * e, name="six")
+    x = np.asfortranarray((np.arange(66 * 401) % 23).reshape(66, 401).astype(dtype))
+    others = [
+        laid_out(((np.arange(66 * 401) + shift) % 19).reshape(66, 401).astype(dtype), "shifted") for shift in range(5)
+    ]
+    a, b, c, d, e = others
+    with configured(cpu="native", threads=1):
+        assert same_bits(kernel(x, *others), x * a + b * c - d * e)
+
+
 @functools.cache
 def compiled_for_pieces() -> list[native_engine.NativeKernel]:
     functions = [lambda x, y: x * 2 + y, lambda x, y: np.exp(x) + y]
@@ -759,6 +772,43 @@ def test_long_rows_that_are_not_copied(dtype: str, size: int, threads: int) -> N
         kernel(x, y, out=out[1::2])
     assert same_bits(out[1::2], expected)
     assert not out[::2].any()
+
+
+@functools.cache
+def compiled_for_steps() -> dict[tuple[str, str], native_engine.NativeKernel]:
+    functions = {"sum": lambda x, y: x + y, "maximum": lambda x, y: np.maximum(x, y) + y}
+    names = [*itertools.product(("sum",), ("?", "i1", "i2", "u4", "i8", "f2", "f4", "f8", "c8", "c16"))]
+    names += [*itertools.product(("maximum",), ("i2", "f4", "f8"))]
+    programs = [program_of(elementwise(functions[name]), dtype, dtype) for name, dtype in names]
+    return dict(zip(names, compiled.compile_all(programs), strict=True))
+
+
+@pytest.mark.parametrize("size", [1_000, 40_000])
+@pytest.mark.parametrize("step", [2, -5])
+def test_only_elements_of_eight_bytes_are_read_where_they_lie(step: int, size: int) -> None:
+    """Shorter ones are copied, at most 512 at a time: one by one they would take several times as long."""
+    for (name, dtype), kernel in compiled_for_steps().items():
+        operands = [np.ones(size * abs(step), dtype)[::step], np.ones(size, dtype), np.zeros(size, dtype)]
+        calls: list[tuple[int, bool]] = []
+
+        def note(count: int, begin: int, *pointers: int | None, calls: Any = calls) -> None:
+            calls.append((count, pointers[-1] is not None))
+
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_longlong] * 2, *[ctypes.c_void_p] * 6)(note)
+
+        def run(pointers: Any, geometry: Any, kernel: Any = kernel, function: Any = function) -> None:
+            address = ctypes.cast(function, ctypes.c_void_p)
+            kernel.driver(address, kernel.form, pointers, geometry, 0, size, (ctypes.c_longlong * 3)(), None)
+
+        plan = native_engine.NativePlan(kernel, (size,), operands, lambda _: pytest.fail("NumPy"))
+        plan._run = run
+        plan.run(operands)
+        is_in_place = dtype in ("i8", "f8", "c16") and (name == "sum" or size > 1 << 15)
+        if is_in_place:
+            assert calls == [(size, True)], (name, dtype)
+        else:
+            assert [count for count, _ in calls] == [512] * (size // 512) + [size % 512], (name, dtype)
+            assert not any(has_steps for _, has_steps in calls), (name, dtype)
 
 
 TO_RAW = elementwise(

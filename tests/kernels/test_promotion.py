@@ -410,4 +410,10 @@ def test_they_are_in_the_namespace_of_a_traced_value(name):
     assert same_bits(elementwise(function)(x), elementwise("T x", "T y", f"y = {text}")(x))
     with pytest.raises(KernelTypeError, match=rf"{name}\(.*\) is not defined"):
         elementwise(function)(x.astype(complex))
-    assert elementwise(lambda x: x.__array_namespace__().xlogy(x * 0, x))(np.array([0.0, np.nan])).tolist()[0] == 0
+
+
+def test_a_product_with_a_logarithm_at_zero():
+    kernel = elementwise(lambda x, y: x.__array_namespace__().xlogy(x, y))
+    y = np.array([0.0, 0.5, 2.0, np.inf, -1.0, np.nan])
+    for zero in (0.0, -0.0):
+        assert same_bits(kernel(np.full(6, zero), y), np.array([0.0, 0.0, 0.0, 0.0, 0.0, np.nan]))

@@ -571,6 +571,22 @@ def test_derivatives_of_special_functions(name):
     assert torch.autograd.gradgradcheck(kernel, (x,))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_sigmoid_and_its_slope_far_from_zero(dtype):
+    """Where exp(-x) overflows, too."""
+    kernel = elementwise(lambda x: x.__array_namespace__().expit(x))
+    x = torch.tensor(
+        [-np.inf, -1e4, -800, -100, -89, -60, -12, -1, -0.0, 0, 1, 3, np.inf], dtype=dtype
+    ).requires_grad_()
+    y = kernel(x)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    wide = x.detach().double()
+    tiny = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    close = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 2 * tiny}
+    torch.testing.assert_close(y.detach().double(), torch.sigmoid(wide), **close)
+    torch.testing.assert_close(slope.double(), torch.sigmoid(wide) * torch.sigmoid(-wide), **close)
+
+
 def test_derivatives_of_a_product_with_a_logarithm_at_zero():
     kernel = elementwise(lambda x, y: x.__array_namespace__().xlogy(x, y))
     x = torch.tensor([0.0, 0.0, 1.5], dtype=torch.float64, requires_grad=True)

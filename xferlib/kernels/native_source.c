@@ -363,7 +363,13 @@ typedef struct {
   int is_joined; /* the rows of a block are one call of the function */
   int spans; /* such rows are few: a block reaches over several times as many */
 } blocks;
-static blocks choose_blocks(const form *f, const long long *g) {
+/* Whether all elements of an operand lie at multiples of what its accesses need. */
+static int is_aligned(const operand *own, const char *base, const long long *step, long long rank) {
+  int found = (unsigned long long)base % (unsigned long long)own->aligned == 0;
+  for (long long a = 0; a < rank; ++a) found &= step[a] % own->aligned == 0;
+  return found;
+}
+static blocks choose_blocks(const form *f, char *const *p, const long long *g) {
   const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1], height = rank > 1 ? extent[rank - 2] : 1;
   long long nbytes = 1, buffered = 1, room = ROOM - LINE * f->count, count, rows = TILE;
   for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
@@ -372,8 +378,8 @@ static blocks choose_blocks(const form *f, const long long *g) {
   if (!lies_across(f, g))
     return rank > 1 && count / n > 1 ? (blocks){rank, n, height, count / n, n, 1, height * n < FEW} : (blocks){rank, n, height, 1, count, 1, 0};
   for (int e = 0; e < f->count; ++e) {
-    const long long size = f->operands[e].size;
-    if (extent[rank + e * rank + rank - 1] == size) continue;
+    const long long size = f->operands[e].size, *step = extent + rank + e * rank;
+    if (step[rank - 1] == size && is_aligned(&f->operands[e], p[f->operands[e].place], step, rank)) continue;
     buffered += size;
     if (rows * size < LINE) rows = LINE / size;
   }
@@ -398,19 +404,18 @@ static void copy_block(const blocks *b, char *buffer, char *base, long long row,
 }
 static int run_blocks(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                       long long *report, char *scratch) {
-  const blocks b = choose_blocks(f, g);
+  const blocks b = choose_blocks(f, p, g);
   const long long rank = b.rank, n = b.n, *extent = g + f->fixed, *stride = extent + rank;
   char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* what fills a buffer from block to block */
   char is_direct[MOST_OPERANDS];
   long long steps[MOST_OPERANDS], columns = b.columns;
   _Alignas(64) char room[ROOM];
-  int are_direct = 1, is_aligned = 1, is_far = 0;
+  int are_direct = 1, are_aligned = 1, is_far = 0;
   for (long long e = 0, offset = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     const long long *step = stride + e * rank;
-    int is_own = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank; ++a) is_own &= step[a] % own->aligned == 0;
-    is_aligned &= is_own;
+    int is_own = is_aligned(own, p[own->place], step, rank);
+    are_aligned &= is_own;
     steps[e] = step[rank - 1];
     is_far |= steps[e] != own->size && steps[e] != 0;
     is_own &= steps[e] == own->size;
@@ -420,7 +425,7 @@ static int run_blocks(function run, const form *f, char *const *p, const long lo
     buffers[e] = room + offset;
     if (!is_own) offset += (b.rows * b.columns * own->size + LINE - 1) / LINE * LINE;
   }
-  const int is_in_place = b.rows == 1 && is_aligned && is_far && end - begin >= f->in_place;
+  const int is_in_place = b.rows == 1 && are_aligned && is_far && end - begin >= f->in_place;
   if (b.rows == 1 && (is_in_place || are_direct)) columns = n;
   for (long long r; begin < end; begin += r) {
     const long long row = begin / n, first = begin % n, left = b.height - row % b.height;

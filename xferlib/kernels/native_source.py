@@ -87,10 +87,10 @@ by itself.
 """
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
-
-
 _MOST_IN_PLACE, _NEAR, _NEVER = 16, 1 << 15, 1 << 62
-"""The most nodes of a program whose operands stay where they are, contiguous or not; and from how many elements on."""
+"""The most nodes of a program whose operands are read where they are, contiguous or not; from how many elements on, if
+it has minima or maxima; and a number that no call has.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -782,6 +782,13 @@ def _bitwise_count(x: Any) -> Node:
     return b.cast(formulas.FUNCTIONS["__popcll"](b, unsigned), UINT8)  # type: ignore[no-any-return]
 
 
+def _expit(x: Any) -> Any:
+    """``1 / (1 + exp(-x))``, of which no part overflows: where ``x < 0``, ``exp(x) / (1 + exp(x))``."""
+    is_low = apply("less", (x, 0))
+    part = _apply("exp", (_where(is_low, x, -x),))
+    return _where(is_low, part, 1) / (part + 1)
+
+
 def _xlogy(x: Any, y: Any) -> Any:
     """``x * log(y)``, and 0 where ``x`` is 0 and ``y`` no NaN; there too its slope is ``log(y)``, if that is finite."""
     slope, is_zero = apply("log", (y,)), apply("equal", (x, 0))
@@ -800,7 +807,7 @@ _COMPUTED: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
     "logaddexp2": (np.logaddexp2, _logaddexp2),
     "spacing": (np.spacing, _measure_ulp),
     "bitwise_count": (np.bitwise_count, _bitwise_count),
-    "expit": (np.sqrt, lambda x: 1 / (_apply("exp", (-x,)) + 1)),
+    "expit": (np.sqrt, _expit),
     "logit": (np.sqrt, lambda x: apply("log", (x / (1 - x),))),
     "xlogy": (np.arctan2, _xlogy),
     **{name: (getattr(np, name), lambda x: _scale(x, *_RADIANS)) for name in ("deg2rad", "radians")},
