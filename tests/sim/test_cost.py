@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.processes import printed
 from xferlib import sim
 from xferlib.sim import memory
 
@@ -96,8 +98,17 @@ def test_threads_and_streams_that_ended_are_forgotten() -> None:
     assert known[1] - known[0] < 60, known  # and there were 120 of them in between
 
 
-@pytest.mark.parametrize(("size", "steps"), [(4, 200), (1 << 18, 50)])  # the larger memory is recycled
-def test_dropped_transfers_do_not_pile_up(size: int, steps: int) -> None:
+def _drop_rows(x: Any) -> None:
+    rows = np.empty((2, *x.shape))
+    xl.to_host_async(x, out=rows[0])
+    xl.to_host_async(x, out=rows[1])
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "drop"),
+    [(4, 200, lambda x: xl.to_host_async(x + 1.0)), (1 << 18, 100, xl.to_host_async), (4, 100, _drop_rows)],
+)  # the larger memory is recycled
+def test_dropped_transfers_do_not_pile_up(size: int, steps: int, drop: Callable[[Any], object]) -> None:
     from xferlib.sim import machine as current
 
     with xl.use_backend("sim"), sim.check("raise"):
@@ -105,23 +116,60 @@ def test_dropped_transfers_do_not_pile_up(size: int, steps: int) -> None:
         counts = []
         for _ in range(2):
             for _ in range(steps):
-                xl.to_host_async(x + 1.0)
+                drop(x)
             machine = current.machine()
             counts.append(len(machine.staging.sides()) + len(machine.hosts.over))
         assert counts[1] < counts[0] + steps // 2, counts
+
+
+def _is_watched_when_dropped(
+    keep: Callable[[np.ndarray], Any], make: Callable[[], np.ndarray] = lambda: np.zeros(4)
+) -> bool:
+    """Whether a write to what is kept of a download's target is a fault, long after the download was dropped."""
+    with xl.use_backend("sim"), sim.check("raise"):
+        x, target = xl.zeros(4), make()
+        kept = keep(target)
+        xl.to_host_async(x, out=target)
+        del target
+        for _ in range(200):  # so many that it has begun, and that the simulator forgets what it can
+            xl.to_host_async(x + 1.0)
+        try:
+            sim.writes(np.asarray(kept))
+        except sim.RaceError:
+            return True
+        finally:
+            xl.synchronize()
+    return False
 
 
 @pytest.mark.parametrize("keep", [np.asarray, np.ravel, np.transpose, memoryview, lambda each: each[1:].view("uint8")])
 def test_memory_of_a_dropped_transfer_stays_watched_while_the_program_refers_to_it(
     keep: Callable[[np.ndarray], Any],
 ) -> None:
-    with xl.use_backend("sim"), sim.check("raise"):
-        x, target = xl.zeros(4), np.zeros(4)
-        kept = keep(target)
-        xl.to_host_async(x, out=target)
-        del target
-        for _ in range(64):  # so many that the first one is no longer late
-            xl.to_host_async(x + 1.0)
-        with pytest.raises(sim.RaceError):
-            sim.writes(np.asarray(kept))
-        xl.synchronize()
+    assert _is_watched_when_dropped(keep)
+
+
+def test_memory_of_a_dropped_transfer_stays_watched_where_the_array_does_not_own_it() -> None:
+    """Extension modules make such arrays over their own memory, which the array does not refer to."""
+    numpy: Any = np  # whose parts have no types
+    address, number = ctypes.c_void_p, ctypes.c_int
+    get = ctypes.PYFUNCTYPE(address, ctypes.py_object, address)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    table = ctypes.cast(get(numpy._core.multiarray._ARRAY_API, None), ctypes.POINTER(address))
+    kinds: list[Any] = [ctypes.py_object, number, address, number, address, address, number, number, address]
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(table[93])  # PyArray_New
+    memory, extent = np.zeros(4), ctypes.c_ssize_t(4)
+    arguments = ctypes.addressof(extent), memory.dtype.num, None, memory.ctypes.data, memory.itemsize, 0x501, None
+    assert _is_watched_when_dropped(lambda _: memory, lambda: make(np.ndarray, 1, *arguments))
+
+
+def test_memory_of_a_dropped_transfer_stays_watched_where_a_debugger_saw_the_import() -> None:
+    """It refers to local variables."""
+    script = """
+import sys
+sys.setprofile(lambda frame, *_: frame.f_locals if frame.f_code.co_filename.endswith('machine.py') else None)
+import xferlib.sim.machine
+sys.setprofile(None)
+from tests.sim.test_cost import _is_watched_when_dropped
+print(_is_watched_when_dropped(lambda each: each))
+"""
+    assert printed("-c", script) == "True\n"

@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Collection
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -215,22 +215,29 @@ class HostUse(NamedTuple):
         is_near = (is_write or self.is_write) and begin < bounds[1] and bounds[0] < end
         return is_near and share_memory(self.host, host)
 
-    def is_reachable(self) -> bool:
-        """Whether anything but this refers to the memory, or may do so: else no one can use it again."""
-        most, owner = _find_references(self)
-        return most > _ALONE or not (owner is None or is_leased(owner))
+
+def _count_references(uses: Iterable[HostUse]) -> Counter[int]:
+    """By the id of each array that uses are of, or views of: the references that these are."""
+    own = Counter([id(_ALONE.host)])
+    for use in uses:
+        each: Any = use.host
+        while isinstance(each, np.ndarray):
+            own[id(each)] += 1
+            each = each.base if own[id(each)] == 1 else None
+    return own
 
 
-def _find_references(holder: Any) -> tuple[int, Any]:
-    """The most references to an array of those that ``holder.host`` is a view of, and what these are made over."""
+def _find_references(holder: Any, own: Counter[int]) -> tuple[int, np.ndarray[Any, Any]]:
+    """The most other references to an array of those that ``holder.host`` is a view of, and the last of these."""
     most, each = 0, holder.host
-    while isinstance(each, np.ndarray):
-        most = max(most, sys.getrefcount(each))
+    while True:
+        most = max(most, sys.getrefcount(each) - own[id(each)])
+        if not isinstance(each.base, np.ndarray):
+            return most, each
         each = each.base
-    return most, each
 
 
-_ALONE, _ = _find_references(SimpleNamespace(host=np.empty(0)))
+_ALONE = SimpleNamespace(host=np.empty(0))
 
 
 class HostCalls:
@@ -1024,6 +1031,7 @@ class Staging:
         """By thread: of the upload whose event it records next."""
         self.calls = HostCalls(machine)
         self._sides: list[HostUse] = []
+        self._most_sides = _FEWEST_TOGETHER
 
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
         """Postpone a transfer, unless the schedule is eager."""
@@ -1080,20 +1088,37 @@ class Staging:
         return not self.sides() and self.calls.is_idle and self._machine.memory.find(address(host)) is None
 
     def sides(self) -> list[HostUse]:
-        """The memory of the transfers that the program has not waited for, as far as the program can reach it."""
+        """The memory of the transfers that the program has not waited for, as far as it can be used again."""
         if not self._sides:
             return self._sides
-        known, kept = self._machine.hosts.main.clock, []
+        known = self._machine.hosts.main.clock
+        self._sides = [
+            side
+            for side in self._sides
+            if known.get(side.action.participant.key, 0) < side.action.tick and not side.action.participant.is_retired
+        ]
+        if len(self._sides) > self._most_sides:
+            self._forget_unreachable()
+        self._most_sides = min(self._most_sides, max(_FEWEST_TOGETHER, 2 * len(self._sides)))
+        return self._sides
+
+    def _forget_unreachable(self) -> None:
+        """Forget memory that nothing but the sides refers to: no one can use it again.
+
+        Each dropped transfer that nothing waits for would stay, with an entry in each clock. This is done for many at a
+        time, for it looks at all of them.
+        """
+        own = _count_references(self._sides)
+        alone, _ = _find_references(_ALONE, own)  # each time: under a debugger it is more
+        kept = []
         for side in self._sides:
-            stager = side.action.participant
-            if stager.is_retired or known.get(stager.key, 0) >= side.action.tick:
-                continue
-            if side.is_reachable():
+            most, whole = _find_references(side, own)
+            if most > alone or not (whole.flags.owndata or is_leased(whole.base)):
                 kept.append(side)
-            else:  # or each dropped transfer that nothing waits for would stay, with an entry in each clock
-                stager.is_retired = True
+            else:
+                side.action.participant.is_retired = True
         self._sides = kept
-        return kept
+        self._most_sides = 2 * len(kept)
 
 
 class WatchedBatch:

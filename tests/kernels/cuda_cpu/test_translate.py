@@ -222,6 +222,11 @@ class TestUncovered:
             "barrier.cluster.arrive",
             "mapa.u64 %rd1, %rd2, %r1",
             "foo.bar %r1",
+            "sad.b128 %r1, %r1, %r1, %r1",
+            "shr.b128 %r1, %r1, %r1",
+            "addc.bf16 %h1, %h1, %h1",
+            "isspacep %p1, %rd1",
+            "redux.sync.u32 %r1, %r1, %r1",
         ],
     )
     def test_names_instruction_and_line(self, instruction: str) -> None:

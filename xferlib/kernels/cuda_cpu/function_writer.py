@@ -444,7 +444,12 @@ class FunctionWriter:
         if self.exact:
             self.add_whole_numbers(item)
         self.opened = 0
-        handler(self, item)
+        try:
+            handler(self, item)
+        except PtxError:
+            raise
+        except (KeyError, ValueError, StopIteration):  # a type or a word that is none of the instruction's
+            self.refuse()
         self.lines += ["}"] * self.opened
         if self.doubtful and item.opcode == "st" and dataflow.may_reach_block_memory(item):
             self.add_stored_doubts(item)
