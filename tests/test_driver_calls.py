@@ -995,7 +995,7 @@ def test_an_error_of_an_attribute_reaches_the_caller() -> None:
 def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() -> None:
     front = _native.replay()
     with pytest.raises(KeyError, match="epoch"):
-        front.bind_replay({}, [], None, "module", ("up", "down"))
+        front.bind_replay({}, [], np._core.multiarray._ARRAY_API, "module", ("up", "down"))  # type: ignore[attr-defined]
     with fresh_registry():  # behind which C forgets the devices that are added here
         before = front.add_device(object(), -1, 0, 0, {}, {}, 0)
         for functions, addresses in [({"unknown": None}, {}), ({}, {"sent": 0})]:
