@@ -29,7 +29,7 @@ SMALL = [np.full(100, number, np.float32) for number in range(7)]
 
 @pytest.fixture(autouse=True)
 def on_sim(request: pytest.FixtureRequest) -> Iterator[None]:
-    """On one core, whatever the machine has; on many where the source is to be staged as a whole."""
+    """On one core of however many there are; on many where the source is to be staged as a whole."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     count = 16 if parameters.get("source") in (whole, whole_generated) else 1
     with cores(count), xl.use_backend("sim"):
