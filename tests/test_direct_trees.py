@@ -282,6 +282,7 @@ def test_a_known_form_is_fetched_by_c_directly_behind_a_trim(backend: Any) -> No
 def test_a_row_comes_behind_an_upload_that_reads_the_same_chunk_on_another_stream(backend: Any) -> None:
     tree, x = make_floats((200_000,) * 3), np.arange(4_000_000)  # whose blocks fill the chunks
     there = xl.tree.to_device(tree, device=HERE)
+    xl.synchronize(HERE)  # the streams below do not wait for the current one
     streams = xl.Stream(HERE), xl.Stream(HERE)
     for _ in range(3):
         with streams[0]:
