@@ -131,7 +131,7 @@ def _is_watched_when_dropped(
         kept = keep(target)
         xl.to_host_async(x, out=target)
         del target
-        for _ in range(200):  # so many that it has begun, and that the simulator forgets what it can
+        for _ in range(200):  # enough of them that the simulator has begun to forget what it can
             xl.to_host_async(x + 1.0)
         try:
             sim.writes(np.asarray(kept))

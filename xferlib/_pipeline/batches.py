@@ -26,7 +26,6 @@ changed by one thread of a feed.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import mmap
 import time
@@ -153,15 +152,6 @@ class SideStream:
         self.freed = freed
 
 
-class Room(NamedTuple):
-    """Memory for the next array of a loop, allocated before the consumer works on the one before."""
-
-    array: Array
-    owner: RawStream
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def hold_source(source: HostArray, backend: Backend, event: RawEvent) -> None:
     """Keep a pinned array, or its block out of the pool, until an event."""
     ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
@@ -179,7 +169,7 @@ class SideStreamUploader:
     """
 
     __slots__ = (
-        "_count", "_depth", "_device", "_free", "_idle", "_latest", "_made", "_resumed", "_room", "_room_free",
+        "_count", "_depth", "_device", "_form", "_free", "_idle", "_latest", "_made", "_resumed", "_room", "_room_free",
         "_streams", "backend", "spare",
     )  # fmt: skip
 
@@ -191,9 +181,12 @@ class SideStreamUploader:
         """The stream and the events by which C sent arrays that it left to Python."""
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
-        self._latest: tuple[PendingUpload | None, tuple[int, ...], np.dtype[Any]] = None, (), np.dtype(np.uint8)
-        """The last one that was staged and sent, until it is handed out, with its form."""
-        self._room: Room | None = None
+        self._latest: PendingUpload | None = None
+        """The last one that was staged and sent, until it is handed out."""
+        self._form: tuple[tuple[int, ...], np.dtype[Any]] = (), np.dtype(np.uint8)
+        """The shape and dtype of that one, and of `_room`."""
+        self._room: tuple[Array, RawStream] | None = None
+        """Memory for the next array, and the stream that owns it."""
         self._room_free: RawEvent | None = None
         """Recorded after the consumer's work that may still use the memory of `_room`."""
         self._depth = self._count = count
@@ -373,7 +366,7 @@ class SideStreamUploader:
         try:
             copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
             staged.buffer.note(copied)
-            self._latest = (ahead, staged.shape, staged.dtype)
+            self._latest, self._form = ahead, (staged.shape, staged.dtype)
         except BaseException:  # Ctrl-C too: it may have struck behind the copy
             lifetimes.abandon(self.backend, self._carrier)
             raise
@@ -400,13 +393,27 @@ class SideStreamUploader:
         """Recycle a buffer: it is filled again when its last copy is complete."""
         self._idle.append(buffer)
 
-    def _allocate(self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
-        """Allocate on the calling thread's current stream, unless an earlier attempt has."""
+    def _allocate(
+        self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> tuple[Array, RawStream, bool]:
+        """Allocate on the calling thread's current stream, unless an earlier attempt has.
+
+        Returns:
+            The array, its stream, and whether `_room_free` is all that its memory has to wait for.
+        """
         owner, array = ahead.owner, ahead.array
-        if owner is None or array is None:
-            owner = ahead.owner = self.backend.stream_current(self._device)
-            array = ahead.array = self.backend.empty(shape, dtype, device=self._device, stream=owner)
-        return array, owner
+        if owner is not None and array is not None:
+            return array, owner, False
+        owner = ahead.owner = self.backend.stream_current(self._device)
+        room, self._room = self._room, None
+        is_free = room is not None and self._form == (shape, dtype) and room[1].handle == owner.handle
+        if room is None or not is_free:
+            del room  # before another one is allocated
+            array = self.backend.empty(shape, dtype, device=self._device, stream=owner)
+        else:
+            array = room[0]
+        ahead.array = array
+        return array, owner, is_free
 
     def _enqueue(
         self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int,
@@ -416,8 +423,7 @@ class SideStreamUploader:
 
         A buffer must not wait for the event of a later copy: memory that the caller has pinned (``is_pinned``) may.
         """
-        is_free = ahead.array is None and self._take_room(ahead, shape, dtype)
-        array, owner = self._allocate(ahead, shape, dtype)
+        array, owner, is_free = self._allocate(ahead, shape, dtype)
         backend, carrier = self.backend, self._carrier
         target = backend.operands((array,))[0]
         reused = self.spare.popleft() if is_pinned and self.spare else None
@@ -442,32 +448,22 @@ class SideStreamUploader:
         and memory that is allocated behind that work cannot be written beside it: 16 MiB took 645 us to copy and to
         compute on, one after the other, and the longer of the two 320 (H200).
         """
-        (latest, shape, dtype), owner, backend = self._latest, before.owner, self.backend
-        if latest is not before:
+        if self._latest is not before:
             return
-        self._latest = None, shape, dtype
+        self._latest, owner, backend = None, before.owner, self.backend
         if self._count > self._depth or owner is None:
             return
+        shape, dtype = self._form
         try:
             made = backend.empty(shape, dtype, device=self._device, stream=owner)
             self._room_free = backend.event_record(owner, timing=False, event=self._room_free)
         except Exception:  # the next one meets it again, and raises it
             return
-        self._room = Room(made, owner, shape, dtype)
+        self._room = made, owner
 
     def drop_room(self) -> None:
         """Free what `make_room` has allocated."""
-        self._room, self._latest = None, (None, *self._latest[1:])
-
-    def _take_room(self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-        """Give an array the memory that is there for it, if that is of its form and of the current stream."""
-        room, self._room = self._room, None
-        if room is None or (room.shape, room.dtype) != (shape, dtype):
-            return False
-        if self.backend.stream_current(self._device).handle != room.owner.handle:
-            return False
-        ahead.array, ahead.owner = room.array, room.owner
-        return True
+        self._room = self._latest = None
 
     def _follow(self, owner: RawStream) -> None:
         """Let later copies wait for the work enqueued so far on the stream that owns the memory."""
@@ -476,7 +472,7 @@ class SideStreamUploader:
 
     def _upload(self, ahead: PendingUpload, end: HostEnd, found: Plan) -> RawEvent:
         """Allocate, and upload in several copies; return the event after the last."""
-        array, owner = self._allocate(ahead, end.array.shape, end.dtype)
+        array, owner, _ = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
         staging.upload(Upload(end, array, backend.view(array), carrier), found)
@@ -596,7 +592,7 @@ class PendingTreeUpload(_OnSideStream):
         XferError: As ``begin``: no copy that was begun is left behind.
     """
 
-    __slots__ = ("_device", "_parts", "_rebuild", "_sent", "_stream")
+    __slots__ = ("_device", "_parts", "_rebuild", "_sent", "_small", "_stream")
 
     def __init__(
         self, leaves: list[Any], rebuild: Callable[[list[Any]], Any], begin: Callable[[Any], Any], device: Device
@@ -604,8 +600,10 @@ class PendingTreeUpload(_OnSideStream):
         self._device = device
         self._rebuild = rebuild
         self._parts: list[Any] = []
+        self._small: list[int] = []
+        """The numbers, among the parts, of the arrays that are small."""
         self._sent: dict[int, Array] = {}
-        """Small arrays on the device, by their numbers among the parts, for `_stream`."""
+        """These on the device, for `_stream`."""
         self._stream: RawStream | None = None
         for leaf in leaves:
             if isinstance(leaf, np.ndarray):
@@ -616,30 +614,30 @@ class PendingTreeUpload(_OnSideStream):
         except BaseException:
             self.cancel()
             raise
+        self._small = [number for number, part in enumerate(self._parts) if isinstance(part, np.ndarray)]
 
     def _ahead(self) -> Iterator[PendingUpload]:
         return (part for part in self._parts if isinstance(part, PendingUpload))
 
-    def _small(self) -> list[int]:
-        return [number for number, part in enumerate(self._parts) if isinstance(part, np.ndarray)]
-
     @property
     def is_queued(self) -> bool:
-        return all(part.is_queued for part in self._ahead()) and len(self._sent) == len(self._small())
+        return all(part.is_queued for part in self._ahead()) and len(self._sent) == len(self._small)
 
     def push(self) -> None:
         """Enqueue the copies of what is staged, in the thread that will use it; an error is left to `hand_over`."""
         for part in self._ahead():
             part.push()
-        with contextlib.suppress(Exception):
+        try:  # as in `PendingUpload.push`
             self._send_small()
+        except Exception:  # noqa: S110
+            pass
 
     def _send_small(self) -> None:
         """Copy what is small on the current stream; a stream of earlier copies may be another one."""
         current = registry.part_of(self._device).stream_current(self._device)
         if self._stream is None or current.handle != self._stream.handle:
             self._sent, self._stream = {}, current
-        for number in self._small():
+        for number in self._small:
             if number not in self._sent:
                 self._sent[number] = transfers.to_device(self._parts[number], device=self._device)
 
