@@ -125,10 +125,20 @@ def test_explain_prints_the_plan() -> None:
     with xl.use_backend("fake"):
         said = {name: str(xl.explain(each)) for name, each in {"whole": x, "rows": x[::2], "turned": x.T}.items()}
         back = str(xl.explain(xl.to_device(x)))
-    assert "threads; converted nowhere" in said["whole"]
+    assert "threads; past the processor's caches; converted nowhere" in said["whole"]
     assert "C gathers or scatters it" in said["rows"]
     assert "the device puts axes (1, 0) in order" in said["turned"]
     assert "copies of" in back
+
+
+@pytest.mark.usefixtures("plugins")
+def test_only_a_long_upload_goes_through_the_caches() -> None:
+    with xl.use_backend("fake"):
+        said = {mib: str(xl.explain(zeros(mib * MIB))) for mib in (4, 32, 127, 128, 512)}
+        back = str(xl.explain(xl.to_device(zeros(128 * MIB))))
+    assert [mib for mib, each in said.items() if "past the processor's caches" in each] == [4, 32, 127]
+    assert [mib for mib, each in said.items() if "through the processor's caches" in each] == [128, 512]
+    assert "past the processor's caches" in back
 
 
 def test_a_piece_fits_a_chunk() -> None:

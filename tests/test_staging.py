@@ -142,7 +142,7 @@ def setup_of(driver: Driver, ring: Ring | None, *, up: bool, helpers: int = 0, *
     values: dict[str, Any] = {
         "ring": ring.handle if ring is not None else None, "stream": 1, "context": CONTEXT, "is_upward": up,
         "most_chunks": 8, "shared_chunks": 6, "way_chunks": 64, "first_block": 16, "largest_block": CHUNK,
-        "block_parts": 4, "least_piece": 1, "most_piece": 16, "helper_nbytes": 1, "streamed_from": 0,
+        "block_parts": 4, "least_piece": 1, "most_piece": 16, "helper_nbytes": 1, "streamed_from": 0, "cached_from": 0,
         "spin_ns": 0, "each_way": helpers + 1, "clearing": helpers + 1, "both_ways": helpers + 1,
     }  # fmt: skip
     setup = _native.Setup(**{**calls, **values, **changed})
@@ -204,7 +204,7 @@ def test_every_byte_arrives_however_many_threads_and_chunks(
         driver, ring, up=up, helpers=helpers, most_piece=piece, spin_ns=spin_ns, most_chunks=most_chunks,
         first_block=first,
     )  # fmt: skip
-    cut = (ctypes.c_int64 * 4)()
+    cut = (ctypes.c_int64 * 5)()
     _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, cut)
     assert not transfer(setup, [region(host, device, unit=unit)], threads=threads, slice_=slice_)
     assert list(cut[:3]) == [len(driver.sizes), cut[1] * (cut[1] in driver.sizes), max(driver.sizes)]

@@ -35,9 +35,9 @@ from xferlib._core.thresholds import (
     HELPER_NBYTES,
     LARGE_NBYTES,
     LARGEST_BLOCK_PARTS,
+    LONG_FROM,
     LOOPED_FROM,
     MEDIUM_NBYTES,
-    PATIENT_FROM,
     PIECE_LEAST,
     PIECE_MOST,
     REORDERED_FROM,
@@ -102,13 +102,15 @@ class Cutting(NamedTuple):
     """Bytes of the largest."""
     threads: int
     """The most that work on it."""
+    is_past_caches: bool = False
+    """Whether chunks are filled or emptied past the processor's caches, where nothing goes in the other direction."""
 
 
 def cut(nbytes: int, unit: int, budget: threads.Crew, most: int, *, is_upload: bool) -> Cutting:
     """How a transfer in a loop is cut, of an array whose pieces begin at multiples of ``unit``; as `limits` says."""
-    setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 4)()
+    setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 5)()
     _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
-    return Cutting(*found)
+    return Cutting(*found[:4], bool(found[4]))
 
 
 def limits(budget: threads.Crew, most: int) -> dict[str, int]:
@@ -117,7 +119,7 @@ def limits(budget: threads.Crew, most: int) -> dict[str, int]:
         "first_block": min(FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
         "block_parts": LARGEST_BLOCK_PARTS, "least_piece": min(PIECE_LEAST, most), "most_piece": most,
         "helper_nbytes": min(HELPER_NBYTES, most), "spin_ns": SPIN_NS if budget.fillers else 0,
-        "patient_from": PATIENT_FROM if budget.fillers else 0,
+        "cached_from": LONG_FROM, "patient_from": LONG_FROM if budget.fillers else 0,
         "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
     }  # fmt: skip
 
@@ -185,11 +187,13 @@ class Plan:
         """The plan in plain words."""
         if self.path is TransferPath.EMPTY:
             return "nothing is copied"
-        blocks, first, largest, threads = self.cut
+        blocks, first, largest, threads, is_past_caches = self.cut
         said = ["one copy" if blocks == 1 else f"{blocks} copies of {first} to {largest} bytes"]
         if self.tries_driver:
             said = ["one copy by the driver where the stream is idle", f"else {said[0]}"]
         said.append("one thread" if threads == 1 else f"up to {threads} threads")
+        if self.is_slow and threads > 1:
+            said.append(f"{'past' if is_past_caches else 'through'} the processor's caches")
         if self.form is not None:
             said.append("C gathers or scatters it")
         if self.order:

@@ -33,6 +33,11 @@
 
 static int64_t last_ns; /* when the last transfer ended; atomic */
 
+/* Whether transfers in the other direction are at work too. */
+static int is_shared(const Staging *staging) {
+    return __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
+}
+
 /* --- chunks */
 
 /* Give a free chunk back to the ring, with the lock held. */
@@ -48,8 +53,7 @@ static int has_free(Staging *staging) {
     const Setup *setup = &staging->setup;
     if (setup->ring == NULL) return staging->free.count > 0;
     /* Those of two directions at work fit the processor's caches only if each has few. */
-    int is_shared = __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
-    int64_t limit = is_shared ? setup->shared_chunks : setup->most_chunks;
+    int64_t limit = is_shared(staging) ? setup->shared_chunks : setup->most_chunks;
     while (held(staging) > limit && staging->free.count) give_back(staging);
     if (staging->free.count) return 1;
     if (held(staging) >= limit) return 0;
@@ -86,6 +90,16 @@ static void note_last(Staging *staging) {
     if (staging->is_closed && !has_more(staging)) __atomic_store_n(&staging->all, staging->asked, __ATOMIC_RELAXED);
 }
 
+/* Whether a block goes past the processor's caches. A device that reads a chunk right behind would have to fetch it out of
+   them, at half the speed of both. But in a long upload it comes so far behind that it does not wait for them, and memory has
+   less to do, which counts most while downloads use it as well. Not so for parts: their first and last lines are shared. */
+static int goes_past_caches(const Staging *staging, const Region *region) {
+    const Setup *setup = &staging->setup;
+    if (staging->total < setup->streamed_from) return 0;
+    if (!setup->is_upward || !setup->cached_from || region->parts) return 1;
+    return staging->total < (is_shared(staging) ? 1 : 4) * setup->cached_from;
+}
+
 /* Give a free chunk, with the lock held, to the next block. */
 static Block *begin(Staging *staging) {
     const Setup *setup = &staging->setup;
@@ -104,7 +118,7 @@ static Block *begin(Staging *staging) {
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
     block->is_settled = !block->chunk->is_busy;
-    block->is_streamed = staging->total >= setup->streamed_from;
+    block->is_streamed = goes_past_caches(staging, region);
     staging->begun += block->nbytes;
     staging->offset += block->nbytes;
     if (staging->offset == region->nbytes) staging->region++, staging->offset = 0;
@@ -380,7 +394,8 @@ static int64_t threads_for(Staging *staging) {
     return 1 + most(staging->free_cores, setup->copy != sends_nothing && !xf_is_crowded());
 }
 
-/* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */
+/* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads,
+   and whether it goes past the caches. */
 EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cut) {
     Region region = {.nbytes = nbytes, .unit = unit};
     Staging staging = {
@@ -393,6 +408,7 @@ EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cu
         cut[2] = most(cut[2], size);
     }
     cut[3] = threads_for(&staging);
+    cut[4] = goes_past_caches(&staging, &region);
 }
 
 /* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
