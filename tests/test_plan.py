@@ -134,10 +134,10 @@ def test_explain_prints_the_plan() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_only_a_long_upload_goes_through_the_caches() -> None:
     with xl.use_backend("fake"):
-        said = {mib: str(xl.explain(zeros(mib * MIB))) for mib in (4, 32, 127, 128, 512)}
-        back = str(xl.explain(xl.to_device(zeros(128 * MIB))))
-    assert [mib for mib, each in said.items() if "past the processor's caches" in each] == [4, 32, 127]
-    assert [mib for mib, each in said.items() if "through the processor's caches" in each] == [128, 512]
+        said = {mib: str(xl.explain(zeros(mib * MIB))) for mib in (4, 32, 255, 256, 512)}
+        back = str(xl.explain(xl.to_device(zeros(256 * MIB))))
+    assert [mib for mib, each in said.items() if "past the processor's caches" in each] == [4, 32, 255]
+    assert [mib for mib, each in said.items() if "through the processor's caches" in each] == [256, 512]
     assert "past the processor's caches" in back
 
 

@@ -125,9 +125,10 @@ LONG_FROM = 32 << 20
 """A long transfer. Helpers for less come to free cores only, but for one, where there are cores enough: after a loop of
 torch's on all of them the first 7 MiB took 4.8 ms on an H200's host, as one helper waited for a core, and the driver
 takes 0.7. As many bytes that go up while others come down fill chunks through the processor's caches: 256 MiB at a time
-cross at 43 GB/s each way so and at 38 past the caches, 64 MiB at 30 and 28. Four times as many do so alone: 512 MiB go
-up at 50 GB/s and 46, 128 MiB at 42 and 41, 64 MiB at 35 and 36 (H200's host).
-Hosts: H200."""
+cross at 43 GB/s each way so and at 38 past the caches, 64 MiB at 30 and 28; with four cores at 19 and 16, with two at
+8 either way. Eight times as many do so alone: 512 MiB go up at 50 GB/s and 46 with 16 cores, at 34 and 29 with four,
+128 MiB at 42 and 41, at 37 and 41 with twelve (H200's host).
+Hosts: H200, and fewer cores of it."""
 SPIN_NS = 300_000
 """How long a helper looks for the next copy of a loop before it sleeps, where a core is free for it.
 Hosts: none."""
