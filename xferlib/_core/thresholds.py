@@ -128,7 +128,7 @@ takes 0.7. As many bytes that go up while others come down fill chunks through t
 cross at 43 GB/s each way so and at 38 past the caches, 64 MiB at 30 and 28; with four cores at 19 and 16, with two at
 8 either way. Eight times as many do so alone: 512 MiB go up at 50 GB/s and 46 with 16 cores, at 34 and 29 with four,
 128 MiB at 42 and 41, at 37 and 41 with twelve (H200's host).
-Hosts: H200, and fewer cores of it."""
+Hosts: H200."""
 SPIN_NS = 300_000
 """How long a helper looks for the next copy of a loop before it sleeps, where a core is free for it.
 Hosts: none."""
