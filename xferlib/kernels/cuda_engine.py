@@ -8,24 +8,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import hashlib
 import itertools
 import math
 import operator
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
 from xferlib._native import GivenOutputs, LaunchField
-from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
-from xferlib.kernels import cuda_functions, cuda_source
+from xferlib.kernels import code_cache, cuda_functions, cuda_source
 from xferlib.kernels.arguments import HALF, find_code
 from xferlib.kernels.cuda_source import (
     ENTRY,
@@ -58,105 +55,6 @@ from xferlib.kernels.ir import (
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
-
-
-# Compiled kernels on disk: atomic, checksummed, private to the user.
-#
-# A file is written under a temporary name and renamed, so that any number of processes may share the
-# directory. A file that does not match its checksum, which is of its name too, is compiled again.
-
-_MAGIC = b"xferlib-kernel-2\n"
-_SUFFIX = ".kernel"
-_FOLDER = "kernels"
-_MOST = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
-    """The contents of the cache on disk; ``problem`` says why the directory is not used, empty if it is."""
-
-    directory: Path
-    files: int
-    nbytes: int
-    problem: str
-
-
-def key(*parts: str) -> str:
-    """The name of the machine code made from ``parts``, which are all that it depends on."""
-    digest = hashlib.sha256()
-    for part in parts:
-        encoded = part.encode()
-        digest.update(len(encoded).to_bytes(8, "little"))
-        digest.update(encoded)
-    return digest.hexdigest()
-
-
-def _checksum(name: str, payload: bytes) -> bytes:
-    """The checksum of machine code under its name: code of another kernel is not taken for this one's."""
-    return hashlib.sha256(name.encode() + b"\0" + payload).digest()
-
-
-def pack_names(code: bytes, lowered: Mapping[str, str], names: Sequence[str]) -> bytes:
-    """A payload of code and the mangled names of its template instances."""
-    return "\t".join(lowered[each] for each in names).encode() + b"\n" + code
-
-
-def unpack_names(payload: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
-    """The code of a payload, and its mangled names."""
-    head, _, code = payload.partition(b"\n")
-    return code, dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
-
-
-def read(name: str) -> bytes | None:
-    """The payload cached under ``name``; None if there is none or its checksum is wrong."""
-    try:
-        with own_folder.open_folder(_FOLDER) as folder:
-            content = folder.read(f"{name}{_SUFFIX}", _MOST)
-    except (own_folder.NotUsedError, OSError, ValueError):
-        return None
-    start = len(_MAGIC) + 32
-    if content is None or content[: len(_MAGIC)] != _MAGIC:
-        return None
-    payload = content[start:]
-    return payload if content[len(_MAGIC) : start] == _checksum(name, payload) else None
-
-
-def write(name: str, payload: bytes) -> None:
-    """Cache ``payload`` under ``name``; a full or read-only disk is no error."""
-    failures = own_folder.NotUsedError, OSError, ValueError
-    with contextlib.suppress(*failures), own_folder.open_folder(_FOLDER, creates=True) as folder:
-        folder.write(f"{name}{_SUFFIX}", _MAGIC + _checksum(name, payload) + payload)
-
-
-def info() -> CacheInfo:
-    """The number and size of the cached kernels."""
-    return _info(clears=False)
-
-
-def clear() -> CacheInfo:
-    """Delete the cached kernels; returns their number and size."""
-    return _info(clears=True)
-
-
-def _info(*, clears: bool) -> CacheInfo:
-    place = own_folder.path(_FOLDER)
-    try:
-        with own_folder.open_folder(_FOLDER) as folder:
-            sizes = folder.files(_SUFFIX)
-            for name in (*sizes, *folder.files(".tmp")) if clears else ():
-                folder.remove(name)
-    except FileNotFoundError:
-        return CacheInfo(place, 0, 0, "")
-    except (own_folder.NotUsedError, OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        return CacheInfo(
-            place,
-            0,
-            0,
-            str(error) if isinstance(error, own_folder.NotUsedError) else f"{place} cannot be read ({reason})",
-        )
-    return CacheInfo(place, len(sizes), sum(sizes.values()), "")
-
 
 THREADS = 256
 MOST_THREADS = 1024
@@ -500,15 +398,15 @@ def _kernel_with_table(backend: Any, device: Device, source: str) -> Any:
 
 
 def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> Any:
-    name = key(source, arch, " ".join(OPTIONS), backend.compiler_version())
-    cubin = read(name)
+    name = code_cache.key(source, arch, " ".join(OPTIONS), backend.compiler_version())
+    cubin = code_cache.read(name)
     if cubin is not None:
         try:
             return backend.load(cubin, name=entry, device=device)
         except (KernelCompileError, RuntimeError):  # the cache was filled under a newer driver
             pass
     cubin = backend.compile(source, device=device, options=OPTIONS).cubin
-    write(name, cubin)
+    code_cache.write(name, cubin)
     return backend.load(cubin, name=entry, device=device)
 
 

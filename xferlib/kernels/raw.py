@@ -42,7 +42,7 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import arguments, cuda_engine, cuda_headers, cuda_signature, tracking
+from xferlib.kernels import arguments, code_cache, cuda_engine, cuda_signature, tracking
 from xferlib.kernels.arguments import find_code, is_scalar
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
@@ -1174,12 +1174,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
     def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
         """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
-        from xferlib.kernels.cuda_cpu import nvrtc
+        from xferlib.kernels.cuda_cpu import code
 
         if self._binary:
             return [_decode_ptx(self._binary, "machine code")], {}
         options = self._list_options()
-        compile_to_ptx = functools.partial(nvrtc.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
+        compile_to_ptx = functools.partial(code.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
         text, lowered = compile_to_ptx(self.source, names=self._names)
         texts = [text]
         for each in self._pieces:
@@ -1193,12 +1193,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """PTX of a debug build of the source; empty where there is none."""
         if self._binary:
             return ""
-        from xferlib.kernels.cuda_cpu import nvrtc
+        from xferlib.kernels.cuda_cpu import code
 
         try:  # NVRTC refuses some instructions in it
-            options = (*self._list_options(), nvrtc.DEBUG)
+            options = (*self._list_options(), code.DEBUG)
             arch = process.get().kernel_arch
-            return nvrtc.compile_to_ptx(self.source, arch=arch, options=options, names=self._names)[0]
+            return code.compile_to_ptx(self.source, arch=arch, options=options, names=self._names)[0]
         except KernelCompileError:
             return ""
 
@@ -1221,18 +1221,20 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
-        folders = cuda_headers.find_folders("\n".join([self.source, *sources]))
-        options = (*self._list_options(), *cuda_headers.list_options(folders))
+        folders = code_cache.find_header_folders("\n".join([self.source, *sources]))
+        options = (*self._list_options(), *code_cache.list_header_options(folders))
         is_linked = any(map(cuda_signature.is_relocatable, options))
         parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
-        name = cuda_engine.key(
+        name = code_cache.key(
             "raw", self.source, arch, "\0".join((*options, *self._names, *parts)),
-            f"{backend.compiler_version()} {cuda_headers.identify(folders)}",
+            f"{backend.compiler_version()} {code_cache.identify_headers(folders)}",
         )  # fmt: skip
-        is_kept = all(cuda_headers.has_only_own(each, self._options, folders) for each in (self.source, *sources))
-        cached = cuda_engine.read(name) if is_kept and log_stream is None else None
+        is_kept = all(
+            code_cache.has_only_cuda_headers(each, self._options, folders) for each in (self.source, *sources)
+        )
+        cached = code_cache.read(name) if is_kept and log_stream is None else None
         if cached is not None:
-            return cuda_engine.unpack_names(cached, self._names)
+            return code_cache.unpack_names(cached, self._names)
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
         if is_linked:
             given = [("the source", "CUBIN", compiled.cubin)]
@@ -1249,7 +1251,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if log_stream is not None:
             log_stream.write(compiled.log)
         if is_kept:
-            cuda_engine.write(name, cuda_engine.pack_names(compiled.cubin, compiled.names, self._names))
+            code_cache.write(name, code_cache.pack_names(compiled.cubin, compiled.names, self._names))
         return compiled.cubin, compiled.names
 
 
