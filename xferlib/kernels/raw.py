@@ -42,7 +42,7 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import arguments, code_cache, cuda_engine, cuda_signature, tracking
+from xferlib.kernels import arguments, code_cache, cuda_engine, cuda_signature
 from xferlib.kernels.arguments import find_code, is_scalar
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
@@ -677,7 +677,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
-        tracking.refuse(self.name, args, self._names)
+        arguments.refuse_followed(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = registry.default_backend()
@@ -717,7 +717,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        if kernel is not None and infos and adopted is None and not tracking.requires_gradient(args):
+        if kernel is not None and infos and adopted is None and not arguments.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:

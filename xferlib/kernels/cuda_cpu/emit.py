@@ -15,9 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from xferlib.kernels.cuda_cpu.assembler import assemble
-from xferlib.kernels.cuda_cpu.c_values import UNSIGNED
 from xferlib.kernels.cuda_cpu.dataflow import ValueFlow, close, find_results, find_sources, find_unwritten, find_used
-from xferlib.kernels.cuda_cpu.function_writer import FunctionWriter, UncoveredError, make_site
+from xferlib.kernels.cuda_cpu.function_writer import UNSIGNED, FunctionWriter, UncoveredError, make_site
 from xferlib.kernels.cuda_cpu.instructions import find_handler
 from xferlib.kernels.cuda_cpu.layout import ModuleLayout, align_up
 from xferlib.kernels.cuda_cpu.ptx import (
