@@ -1,4 +1,4 @@
-"""What is known of a program's values before it runs: where indices of its elements differ, and ranges of numbers.
+"""Facts of a program's values, before it runs: indices that differ for each element, and ranges of numbers.
 
 Two elements of a call that write one element of an array would race on a GPU. An index of the form ``c * i + u``,
 with a constant ``c`` and a ``u`` that is the same for all elements, differs for each element.

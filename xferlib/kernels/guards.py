@@ -1,4 +1,4 @@
-"""What a recording of a Python function rests on, so that another call may use it: numbers, and values that it read.
+"""Guards of the recording of a Python function: numbers and captured values, for which another call may use it.
 
 The Python numbers of a traced kernel: an expression of Python numbers alone follows Python's rules, ``2**n`` is an int
 or, for a negative ``n``, a float. So each call computes it on the host, and a number that meets an array becomes a

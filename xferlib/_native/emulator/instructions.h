@@ -237,7 +237,9 @@ static inline s32 xf_to_s32(f64 a, u32 nan) {
     return a >= -0x1p31 && a < 0x1p31 ? (s32)a : a != a ? (s32)nan : a < 0 ? (s32)0x80000000u : 0x7fffffff;
 }
 
-/* At a backward branch. Rare: with -fcaller-saves the compiler keeps registers in the loop, and saves them around the call. */
+/* At a backward branch. The call is rare: with -fcaller-saves the compiler keeps registers in the loop, and saves them
+ * around the call only.
+ */
 #if defined(__TINYC__)
 #define XF_TICK(site) do { if (--t->budget <= 0) run->tick(t, site); } while (0)
 #else
