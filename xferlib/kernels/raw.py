@@ -42,10 +42,10 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import arguments, code_cache, cuda_engine, cuda_signature
+from xferlib.kernels import arguments, code_cache, cuda_launch, cuda_signature
 from xferlib.kernels.arguments import find_code, is_scalar
 from xferlib.kernels.backend_engine import engine_of
-from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
+from xferlib.kernels.cuda_launch import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
     Piece,
@@ -851,7 +851,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """Load and enqueue the kernel, and return it; None where the grid has no blocks."""
         grid, block = extents
         kernel = self._module.load(owner, device, self.name)
-        if shared_nbytes > cuda_engine.USUAL_SHARED_NBYTES:
+        if shared_nbytes > cuda_launch.USUAL_SHARED_NBYTES:
             owner.allow_shared(kernel, shared_nbytes, device)
         if 0 in grid:
             return None

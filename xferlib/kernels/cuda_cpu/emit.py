@@ -37,7 +37,7 @@ from xferlib.kernels.cuda_cpu.translation import (
     SharedVariable,
     TranslatedModule,
 )
-from xferlib.kernels.cuda_engine import USUAL_SHARED_NBYTES
+from xferlib.kernels.cuda_launch import USUAL_SHARED_NBYTES
 
 
 def translate(module: Module, *, checked: bool, finds_overflow: bool = False) -> TranslatedModule:
