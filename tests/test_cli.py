@@ -287,7 +287,7 @@ def test_python_m_xferlib_is_the_command_and_loads_no_array_library(arguments: l
 
 
 def test_cache_is_cleared(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    from xferlib.kernels import cuda_engine as cache
+    from xferlib.kernels import code_cache as cache
 
     with configured({"XFERLIB_CACHE_DIR": str(tmp_path)}):
         cache.write("a" * 64, b"machine code")

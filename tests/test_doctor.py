@@ -17,7 +17,7 @@ import pytest
 import xferlib as xl
 from tests.console import main
 from tests.kernels.targets import need_nvrtc
-from xferlib.kernels import cuda_headers
+from xferlib.kernels import code_cache
 from xferlib.testing import configured
 
 GPU = "sys/bus/pci/devices/0000:17:00.0"
@@ -153,7 +153,7 @@ class Machine:
             program.chmod(0o755)
         patch = self._monkeypatch.setattr
         patch(sys, "platform", told.get("platform", "linux"))
-        patch(cuda_headers, "find_folders", lambda source: told.get("headers", (Path("include"),)))
+        patch(code_cache, "find_header_folders", lambda source: told.get("headers", (Path("include"),)))
         patch(compiler, "version", lambda: "nvrtc 13.1")
         patch(compiler, "find_library", lambda: "libnvrtc.so")
         if "nvrtc" in told:

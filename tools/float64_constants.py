@@ -320,7 +320,7 @@ def special() -> Constants:
 
 
 def taylor_columns(function: Callable[[Any], Any], places: Iterable[Any], degree: int, rows: int) -> list[list[float]]:
-    """The columns that `taylor` of ``float64_arithmetic.py`` reads, with rows of zeros behind the places."""
+    """The columns that `taylor` of ``float64_functions.py`` reads, with rows of zeros behind the places."""
     columns: list[list[float]] = [[] for _ in range(degree + 3)]
     for place in places:
         value, slope, *further = mp.taylor(function, place, degree)

@@ -48,7 +48,7 @@ def find(path: Path) -> None:
     """Sweep all inputs on the GPU; write candidates as JSON."""
     import cupy
 
-    from xferlib.kernels.cuda_engine import ParameterBlock
+    from xferlib.kernels.cuda_launch import ParameterBlock
 
     backend: Any = registry.get("cupy")
     device = backend.devices()[0]

@@ -36,7 +36,7 @@ from xferlib.errors import (
     quote,
 )
 from xferlib.kernels import random as philox
-from xferlib.kernels import tracking
+from xferlib.kernels.arguments import refuse_followed
 from xferlib.kernels.random import Draw
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ class Generator:
         if owner is None:
             (count,) = shape_of(_length(x), what="x")
             return transfers.to_device(self._order(count), device=self._place(), copy=None)
-        tracking.refuse("permutation", [x], ["x"])
+        refuse_followed("permutation", [x], ["x"])
         describe.source_of(x)  # refuses what no device can hold
         info = owner.view(x)
         if not info.shape:

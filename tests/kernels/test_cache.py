@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import code_cache as cache
 from xferlib.testing import configured
 
 
@@ -147,7 +147,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import xferlib as xl
-from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import code_cache as cache
 xl.configure(cache_dir=Path(sys.argv[1]))
 for turn in range(20):
     payload = f"payload {turn % 5}".encode() * 1000

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.kernels.captured import MOST_ENVIRONMENTS
+from xferlib.kernels.guards import MOST_ENVIRONMENTS
 
 variable = contextvars.ContextVar("variable", default=2)
 local = threading.local()

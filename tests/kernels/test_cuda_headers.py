@@ -13,7 +13,7 @@ import pytest
 from tests.kernels.targets import need_nvrtc
 from xferlib import use_backend
 from xferlib.errors import KernelCompileError, UnsupportedError
-from xferlib.kernels import cuda_headers, raw_module
+from xferlib.kernels import code_cache, raw_module
 
 SPLIT = "#include".replace("in", "in\\\n")
 """A directive on two lines."""
@@ -49,12 +49,12 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("source", OTHERS)
 def test_a_header_that_is_not_cudas_is_seen_however_it_is_written(source: str, folder: Path) -> None:
-    assert not cuda_headers.has_only_own(source, (), [folder])
+    assert not code_cache.has_only_cuda_headers(source, (), [folder])
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "own.h/x", "sub"])
 def test_a_name_that_no_file_has_is_no_header_of_cudas(name: str, folder: Path) -> None:
-    assert not cuda_headers.has_only_own(f"#include <{name}>", (), [folder])
+    assert not code_cache.has_only_cuda_headers(f"#include <{name}>", (), [folder])
 
 
 @pytest.mark.parametrize("source", OTHERS)
@@ -72,20 +72,20 @@ def test_the_compiler_reads_a_header_in_each_of_these(
 
 @pytest.mark.parametrize("source", OWN)
 def test_cudas_own_headers_and_words_in_comments_are_no_hindrance(source: str, folder: Path) -> None:
-    assert cuda_headers.has_only_own(source, ("-DN=3", "--std=c++17"), [folder])
+    assert code_cache.has_only_cuda_headers(source, ("-DN=3", "--std=c++17"), [folder])
 
 
 @pytest.mark.parametrize(
     "option", ["-I/x", "-I", "--include-path=/x", "-include=x.h", "--pre-include=x.h", "-isystem/x"]
 )
 def test_options_that_name_files_are_seen(option: str, folder: Path) -> None:
-    assert not cuda_headers.has_only_own("", (option,), [folder])
+    assert not code_cache.has_only_cuda_headers("", (option,), [folder])
 
 
 def test_folders_are_told_apart_by_what_is_installed_in_them(folder: Path) -> None:
-    before = cuda_headers.identify([folder])
+    before = code_cache.identify_headers([folder])
     os.utime(folder, ns=(0, 0))
-    assert cuda_headers.identify([folder]) != before
+    assert code_cache.identify_headers([folder]) != before
 
 
 class _Compiler:
@@ -108,7 +108,7 @@ class _Compiler:
 def test_a_gpus_code_is_kept_by_the_same_rule(
     line: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_headers, "find_folders", lambda source: ())
+    monkeypatch.setattr(code_cache, "find_header_folders", lambda source: ())
     compiler: Any = _Compiler()
     source = f"{line}\n// {tmp_path}\n__global__ void k(int n) {{}}"
     for _ in range(2):
@@ -118,9 +118,9 @@ def test_a_gpus_code_is_kept_by_the_same_rule(
 
 def test_without_cudas_packages_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that includes a header fails as any other does, by the compiler that is missing."""
-    find_all = cuda_headers._find_all_folders.__wrapped__
-    monkeypatch.setattr(cuda_headers, "list_packages", lambda: ())
-    monkeypatch.setattr(cuda_headers, "_find_all_folders", find_all)
+    find_all = code_cache._find_all_header_folders.__wrapped__
+    monkeypatch.setattr(code_cache, "list_cuda_packages", lambda: ())
+    monkeypatch.setattr(code_cache, "_find_all_header_folders", find_all)
     for name in [each for each in sys.modules if each == "cuda" or each.startswith("cuda.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cuda", None)

@@ -15,8 +15,7 @@ from tests.kernels.bits import random_bits, same_bits, specials
 from tests.kernels.emulated import all_as_cuda
 from tools import ulp_oracle
 from xferlib.kernels import elementwise, host_compiler
-from xferlib.kernels.float64_exponentials import EXPONENTIALS
-from xferlib.kernels.float64_functions import DEFINITIONS, float64_function
+from xferlib.kernels.float64_functions import DEFINITIONS, EXPONENTIALS, float64_function
 from xferlib.kernels.functions import TABLE, ULP64, guarantee
 from xferlib.kernels.numpy_functions import PIECE, own_function
 from xferlib.kernels.python_frontend import NAMESPACE

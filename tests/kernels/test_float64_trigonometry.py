@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import same_bits, specials
 from tools.ulp_oracle import half_pi
-from xferlib.kernels.float64_arithmetic import read_constants
-from xferlib.kernels.float64_trigonometry import LARGEST_REDUCED
+from xferlib.kernels.float64_functions import LARGEST_REDUCED, read_constants
 from xferlib.kernels.functions import guarantee
 from xferlib.kernels.numpy_functions import own_function
 

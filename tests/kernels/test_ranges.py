@@ -17,12 +17,12 @@ from tests.kernels.random_expressions import Expression
 from tests.kernels.test_cuda_functions import SINGLE, kernel_of, needs_compiler, needs_nvrtc
 from tools import native_digest
 from xferlib.kernels import cuda_functions, cuda_source, elementwise, host_compiler
+from xferlib.kernels.analysis import ANY, find_ranges
 from xferlib.kernels.functions import CALLS
 from xferlib.kernels.ir import Builder, Node, Param, Store
 from xferlib.kernels.native_functions import collect_sections
 from xferlib.kernels.numpy_engine import NumpyPlan
 from xferlib.kernels.python_frontend import NAMESPACE
-from xferlib.kernels.ranges import ANY, find_ranges
 
 F4 = np.dtype("f4")
 INF = float("inf")

@@ -20,7 +20,7 @@ from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import (
     arguments,
-    cuda_engine,
+    cuda_launch,
     cuda_reduction,
     host_compiler,
     native_reduction,
@@ -821,7 +821,7 @@ def test_a_result_in_several_parts_on_a_gpu(data):
     vars(gpu)["stream_is_recorded"] = lambda _: is_recorded
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
-        patch.setattr(cuda_engine, "_COUNTERS", 1 if few else 4096)
+        patch.setattr(cuda_launch, "_COUNTERS", 1 if few else 4096)
         again = ReductionKernel(kernel.definition)
         for _ in range(2):  # the counters are as before
             assert same_bits(again(x, axis=axis), expected)

@@ -16,7 +16,7 @@ from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
-from xferlib.kernels.float64_special import SPECIAL
+from xferlib.kernels.float64_functions import SPECIAL
 from xferlib.kernels.formulas import BOUNDS, OWN
 from xferlib.kernels.functions import TABLE
 from xferlib.testing import configured

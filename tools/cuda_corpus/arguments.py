@@ -13,7 +13,7 @@ import numpy as np
 
 from xferlib.errors import XferError
 from xferlib.kernels.cuda_cpu.translation import Kernel
-from xferlib.kernels.cuda_engine import USUAL_SHARED_NBYTES
+from xferlib.kernels.cuda_launch import USUAL_SHARED_NBYTES
 from xferlib.kernels.cuda_signature import parse_signature
 
 Extents = tuple[int, int, int]

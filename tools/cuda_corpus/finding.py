@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xferlib._runtime import process
 from xferlib.errors import KernelCompileError, XferError
-from xferlib.kernels.cuda_cpu import nvrtc
+from xferlib.kernels.cuda_cpu import code
 from xferlib.kernels.cuda_signature import CudaSource
 
 _ENDINGS = (".cu", ".cuh", ".h", ".hpp", ".inl")
@@ -90,7 +90,7 @@ def compile_source(source: Source, *, is_debug: bool = False) -> str:
                 command = [nvcc, *options, "-o", str(target), str(file)]
                 if subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0:
                     return target.read_text(encoding="utf-8")
-    kind = nvrtc.DEBUG if is_debug else "-lineinfo"
+    kind = code.DEBUG if is_debug else "-lineinfo"
     texts = [source.text, f'extern "C" {{\n{source.text}\n}}']
     if "%(" in source.text:  # a text that the program completes: with numbers
         texts = [re.sub(r"%\(\w+\)[sd]", "16", each).replace("%%", "%") for each in texts]
@@ -112,13 +112,13 @@ def compile_source(source: Source, *, is_debug: bool = False) -> str:
 def _compile(text: str, names: tuple[str, ...], given: tuple[str, ...]) -> str:
     """PTX by NVRTC. Headers of the host that it lacks are empty: it has what device code needs of them."""
     from xferlib.backends.cuda import compiler
-    from xferlib.kernels import cuda_headers
+    from xferlib.kernels import code_cache
 
     with tempfile.TemporaryDirectory() as folder:
         options = (
             "-std=c++17",
             *given,
-            *cuda_headers.list_options(cuda_headers.find_folders("#include")),
+            *code_cache.list_header_options(code_cache.find_header_folders("#include")),
             f"-I{folder}",
         )
         for _ in range(_MOST_HEADERS):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tools.kernel_harvest.trying import Taken
-from xferlib.kernels.signature import CParam
+from xferlib.kernels.definitions import CParam
 
 A = np.ndarray[Any, Any]
 

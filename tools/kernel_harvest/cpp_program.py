@@ -12,8 +12,8 @@ from tools.kernel_harvest.trying import Taken
 from xferlib.kernels import formulas as special_functions
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.cuda_source import C_NAMES
+from xferlib.kernels.definitions import CParam
 from xferlib.kernels.functions import C_TYPES
-from xferlib.kernels.signature import CParam
 
 HEADER = Path(__file__).with_name("snippets.hpp")
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from tools.kernel_harvest.finding import Found
 from xferlib.errors import XferError
-from xferlib.kernels import elementwise, reduction, signature
-from xferlib.kernels.definitions import may_be_numbers
+from xferlib.kernels import elementwise, reduction
+from xferlib.kernels.definitions import CParam, may_be_numbers, parse_parameters
 
 _DTYPES = ("float64", "float32", "int32", "int64", "uint8", "complex128", "bool")
 _USUAL = ("float64", "int32", "complex128")
@@ -30,12 +30,12 @@ class Taken:
     math: str
     types: dict[str, np.dtype[Any]]
     """The dtype of each generic letter."""
-    inputs: tuple[signature.CParam, ...]
-    outputs: tuple[signature.CParam, ...]
+    inputs: tuple[CParam, ...]
+    outputs: tuple[CParam, ...]
     scalars: frozenset[int]
     """The inputs that are numbers: those declared ``raw`` and never indexed, and those that end a reduction."""
 
-    def dtype(self, param: signature.CParam) -> np.dtype[Any]:
+    def dtype(self, param: CParam) -> np.dtype[Any]:
         return param.dtype or self.types[str(param.generic)]
 
 
@@ -49,8 +49,8 @@ def trials(found: Found) -> list[Taken] | str:
 def _trials(found: Found, math: str) -> list[Taken] | str:
     texts = found.texts
     try:
-        inputs = tuple(signature.parse(texts["in_params"], "in_params"))
-        outputs = tuple(signature.parse(texts.get("out_params", ""), "out_params"))
+        inputs = tuple(parse_parameters(texts["in_params"], "in_params"))
+        outputs = tuple(parse_parameters(texts.get("out_params", ""), "out_params"))
         kernel = _kernel(found, math)
     except XferError as error:
         return str(error)
@@ -72,7 +72,7 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
     return taken or refused
 
 
-def is_named(param: signature.CParam, ends: str) -> bool:
+def is_named(param: CParam, ends: str) -> bool:
     """Whether the end of a reduction uses an input that is no array."""
     return not param.is_raw and re.search(rf"\b{param.name}\b", ends) is not None
 

@@ -32,7 +32,7 @@ from xferlib._native import cuda_driver
 from xferlib._runtime import process
 from xferlib._runtime.version import install_command
 from xferlib.errors import ConfigError, XferError, did_you_mean
-from xferlib.kernels import cuda_engine, native_engine
+from xferlib.kernels import code_cache, native_engine
 from xferlib.kernels.cuda_cpu import toolchain
 
 PROBLEM = "problem"
@@ -273,7 +273,7 @@ _CACHE = (
 def check_caches(_machine: InspectedMachine) -> Iterator[Finding]:
     """The directory; nothing is written."""
     try:
-        found = cuda_engine.info()
+        found = code_cache.info()
     except ConfigError:  # the variables' check has said so
         return
     folder = found.directory

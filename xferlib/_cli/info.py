@@ -141,12 +141,12 @@ def format_setting(setting: Field[Any], value: Any) -> str:
 
 
 def _cuda_on_cpu() -> Iterator[Fact]:
-    from xferlib.kernels import cuda_engine
+    from xferlib.kernels import code_cache
     from xferlib.kernels.cuda_cpu import toolchain
 
     for part in toolchain.find_parts():
         yield Fact(part.name, "; ".join(filter(None, (part.text, part.remedy))))
-    found = cuda_engine.info()
+    found = code_cache.info()
     yield Fact("cache", found.problem or str(found.directory))
 
 
@@ -175,7 +175,7 @@ def _cupy_distributions() -> Sequence[str]:
 
 def run_cache_info(_: argparse.Namespace) -> int:
     """Print where compiled kernels are kept, and how many."""
-    from xferlib.kernels import cuda_engine as cache
+    from xferlib.kernels import code_cache as cache
 
     found = cache.info()
     print(f"{found.directory}: {found.files} kernel(s), {found.nbytes / 1e6:.1f} MB")
@@ -186,7 +186,7 @@ def run_cache_info(_: argparse.Namespace) -> int:
 
 def run_cache_clear(_: argparse.Namespace) -> int:
     """Delete the compiled kernels; 1 where the directory cannot be used."""
-    from xferlib.kernels import cuda_engine as cache
+    from xferlib.kernels import code_cache as cache
 
     found = cache.clear()
     if found.problem:

@@ -27,7 +27,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     quote,
 )
-from xferlib.kernels import autograd, tracking
+from xferlib.kernels import autograd
 from xferlib.kernels.arguments import (
     SCALARS,
     check_writable,
@@ -35,15 +35,17 @@ from xferlib.kernels.arguments import (
     convert_scalar,
     is_array,
     is_scalar,
+    needs_gradient,
+    requires_gradient,
+    unwrap_transforms,
 )
 from xferlib.kernels.backend_engine import engine_of
-from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
+from xferlib.kernels.guards import MOST_VARIANTS, Captured, GuardFailedError, OtherValuesError, Variants
 from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float, order_of_result
 from xferlib.kernels.native_engine import HostPlan, bind_direct
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
-from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 from xferlib.kernels.small_floats import BitsPlan, has_small_floats, storage, store_bits, view_bits
 
 if TYPE_CHECKING:
@@ -1262,10 +1264,10 @@ class Dispatch:
     ) -> Any:
         """Check a call of a new kind, remember it under ``key`` and run it."""
         arguments = self._caller.arrange(args, out, keywords)
-        if tracking.needs_gradient(arguments):
+        if needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
         run, values_given, values = self._caller.prepare(arguments, size)
-        if key is None or tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
+        if key is None or requires_gradient(arguments):  # else no_grad() would hide a gradient later
             return run(values_given, values)
         known = self._runs.get(key)
         is_another = isinstance(run, Variants) and isinstance(known, Variants)
@@ -1277,7 +1279,7 @@ class Dispatch:
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, values = self._caller.specialize_for(given, tracking.unwrap(given))
+        special, scalars, key, values = self._caller.specialize_for(given, unwrap_transforms(given))
         if out is not None or size is not None or len(values) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib.kernels.cuda_engine import (
+from xferlib.kernels.cuda_engine import kernel_for
+from xferlib.kernels.cuda_launch import (
     Direct,
     ParameterBlock,
     counters_nbytes,
     find_scratch,
-    kernel_for,
     repeat_call,
     shares_scratch,
 )

@@ -41,15 +41,13 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
-from xferlib.kernels.cuda_engine import (
-    SECTOR_NBYTES,
-    CudaPlan,
+from xferlib.kernels.cuda_engine import SECTOR_NBYTES, CudaPlan, kernel_for
+from xferlib.kernels.cuda_launch import (
     Direct,
     NewOutput,
     ParameterBlock,
     counters_nbytes,
     find_scratch,
-    kernel_for,
     repeat_call,
     shares_scratch,
 )

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels import cuda_functions, native_functions
+from xferlib.kernels.analysis import ANY, Range, find_ranges
 from xferlib.kernels.float64_functions import Float64Function, float64_function, is_own
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES
@@ -51,7 +52,6 @@ from xferlib.kernels.ir import (
     is_integer,
     real_operands,
 )
-from xferlib.kernels.ranges import ANY, Range, find_ranges
 
 # Each core operation as a CUDA C expression, with the meaning that `xferlib.kernels.ir` defines.
 #

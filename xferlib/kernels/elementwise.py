@@ -16,10 +16,17 @@ from xferlib._core.dtypes import name_of
 from xferlib._native import inherit_vectorcall
 from xferlib._runtime.checks import NoPublicConstructor
 from xferlib.errors import KernelTypeError, quote
-from xferlib.kernels import cuda_signature, signature
+from xferlib.kernels import cuda_signature
 from xferlib.kernels.arguments import SCALARS
 from xferlib.kernels.calls import Dispatch
-from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
+from xferlib.kernels.definitions import (
+    Definition,
+    SnippetDefinition,
+    TracedDefinition,
+    check_definition,
+    check_texts,
+    parse_parameters,
+)
 from xferlib.kernels.ir import Program
 from xferlib.kernels.native_engine import explain_engine
 
@@ -240,7 +247,7 @@ def elementwise(
         KernelSyntaxError, KernelTypeError: The signature, snippet or preamble cannot be read, or uses what it does not
             declare. An error that depends on dtypes is raised by the call that has it.
     """
-    signature.check_texts("elementwise", math=math, **({} if name is None else {"name": name}))
+    check_texts("elementwise", math=math, **({} if name is None else {"name": name}))
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={quote(math)} is neither 'exact' nor 'fast'")
     given = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "options": options}
@@ -260,14 +267,14 @@ def elementwise(
             "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
             f"given were {', '.join(type(each).__name__ for each in definition)}; a name goes by keyword, name="
         )
-    signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
+    check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
     compiled = cuda_signature.read(options, math)
     *lists, operation = definition
     lists = list(map(compiled.apply, lists))
     if len(lists) == 2:
-        inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
+        inputs, outputs = parse_parameters(lists[0], "in_params"), parse_parameters(lists[1], "out_params")
     else:
-        inputs, outputs = signature.parse(lists[0], "params"), []
+        inputs, outputs = parse_parameters(lists[0], "params"), []
     found = SnippetDefinition(
         inputs,
         outputs,

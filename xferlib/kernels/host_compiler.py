@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib._runtime import process
 from xferlib.errors import KernelCompileError
-from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import code_cache as cache
 
 if TYPE_CHECKING:
     import subprocess

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from xferlib.kernels import native_functions
+from xferlib.kernels.analysis import is_distinct, linear
 from xferlib.kernels.cuda_source import (
     FMA_OF_HALF,
     Dialect,
@@ -39,7 +40,6 @@ from xferlib.kernels.cuda_source import (
     to_register,
 )
 from xferlib.kernels.float64_functions import Float64Function, float64_function
-from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
     BOOL,
     EFFECTS,

@@ -23,8 +23,8 @@ import numpy as np
 
 from xferlib._runtime import process
 from xferlib.errors import KernelError, KernelTypeError
+from xferlib.kernels.analysis import is_distinct
 from xferlib.kernels.formulas import expand
-from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import (
     COMMUTING,
     INT64,

@@ -42,10 +42,10 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import arguments, cuda_engine, cuda_headers, cuda_signature, tracking
+from xferlib.kernels import arguments, code_cache, cuda_launch, cuda_signature
 from xferlib.kernels.arguments import find_code, is_scalar
 from xferlib.kernels.backend_engine import engine_of
-from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
+from xferlib.kernels.cuda_launch import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
     Piece,
@@ -677,7 +677,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
-        tracking.refuse(self.name, args, self._names)
+        arguments.refuse_followed(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = registry.default_backend()
@@ -717,7 +717,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        if kernel is not None and infos and adopted is None and not tracking.requires_gradient(args):
+        if kernel is not None and infos and adopted is None and not arguments.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
@@ -851,7 +851,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """Load and enqueue the kernel, and return it; None where the grid has no blocks."""
         grid, block = extents
         kernel = self._module.load(owner, device, self.name)
-        if shared_nbytes > cuda_engine.USUAL_SHARED_NBYTES:
+        if shared_nbytes > cuda_launch.USUAL_SHARED_NBYTES:
             owner.allow_shared(kernel, shared_nbytes, device)
         if 0 in grid:
             return None
@@ -1174,12 +1174,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
     def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
         """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
-        from xferlib.kernels.cuda_cpu import nvrtc
+        from xferlib.kernels.cuda_cpu import code
 
         if self._binary:
             return [_decode_ptx(self._binary, "machine code")], {}
         options = self._list_options()
-        compile_to_ptx = functools.partial(nvrtc.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
+        compile_to_ptx = functools.partial(code.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
         text, lowered = compile_to_ptx(self.source, names=self._names)
         texts = [text]
         for each in self._pieces:
@@ -1193,12 +1193,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """PTX of a debug build of the source; empty where there is none."""
         if self._binary:
             return ""
-        from xferlib.kernels.cuda_cpu import nvrtc
+        from xferlib.kernels.cuda_cpu import code
 
         try:  # NVRTC refuses some instructions in it
-            options = (*self._list_options(), nvrtc.DEBUG)
+            options = (*self._list_options(), code.DEBUG)
             arch = process.get().kernel_arch
-            return nvrtc.compile_to_ptx(self.source, arch=arch, options=options, names=self._names)[0]
+            return code.compile_to_ptx(self.source, arch=arch, options=options, names=self._names)[0]
         except KernelCompileError:
             return ""
 
@@ -1221,18 +1221,20 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
-        folders = cuda_headers.find_folders("\n".join([self.source, *sources]))
-        options = (*self._list_options(), *cuda_headers.list_options(folders))
+        folders = code_cache.find_header_folders("\n".join([self.source, *sources]))
+        options = (*self._list_options(), *code_cache.list_header_options(folders))
         is_linked = any(map(cuda_signature.is_relocatable, options))
         parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
-        name = cuda_engine.key(
+        name = code_cache.key(
             "raw", self.source, arch, "\0".join((*options, *self._names, *parts)),
-            f"{backend.compiler_version()} {cuda_headers.identify(folders)}",
+            f"{backend.compiler_version()} {code_cache.identify_headers(folders)}",
         )  # fmt: skip
-        is_kept = all(cuda_headers.has_only_own(each, self._options, folders) for each in (self.source, *sources))
-        cached = cuda_engine.read(name) if is_kept and log_stream is None else None
+        is_kept = all(
+            code_cache.has_only_cuda_headers(each, self._options, folders) for each in (self.source, *sources)
+        )
+        cached = code_cache.read(name) if is_kept and log_stream is None else None
         if cached is not None:
-            return cuda_engine.unpack_names(cached, self._names)
+            return code_cache.unpack_names(cached, self._names)
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
         if is_linked:
             given = [("the source", "CUBIN", compiled.cubin)]
@@ -1249,7 +1251,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if log_stream is not None:
             log_stream.write(compiled.log)
         if is_kept:
-            cuda_engine.write(name, cuda_engine.pack_names(compiled.cubin, compiled.names, self._names))
+            code_cache.write(name, code_cache.pack_names(compiled.cubin, compiled.names, self._names))
         return compiled.cubin, compiled.names
 
 

@@ -16,10 +16,16 @@ from xferlib._native import bind_front, inherit_vectorcall
 from xferlib._runtime import process
 from xferlib._runtime.checks import flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
-from xferlib.kernels import arguments, autograd, calls, cuda_signature, signature, tracking
+from xferlib.kernels import arguments, autograd, calls, cuda_signature
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.backend_engine import engine_of
-from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
+from xferlib.kernels.definitions import (
+    ArgumentKind,
+    FixedDefinition,
+    ReductionDefinition,
+    SnippetReduction,
+    check_texts,
+)
 from xferlib.kernels.elementwise import ElementwiseKernel, KernelClass, find_by_name
 from xferlib.kernels.ir import (
     CallLayout,
@@ -728,10 +734,10 @@ class _Dispatch:
                 out = given if len(given) > 1 else given[0]
                 return self.call(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             keepdims = flag(keepdims, f"{self.name}(): keepdims")
-            if tracking.needs_gradient(args):
+            if arguments.needs_gradient(args):
                 return self.follow(args, axis, out, keepdims=keepdims)
             run = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
-            if key is not None and not tracking.requires_gradient(args):  # else no_grad() would hide a gradient later
+            if key is not None and not arguments.requires_gradient(args):  # else no_grad() would hide a gradient later
                 self._ready.keep(key, run)
         if key is not None and key in self._ready:
             self._remember(args, axis, run, keepdims=keepdims)
@@ -810,7 +816,7 @@ class _Dispatch:
                 f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
                 "call under torch.no_grad(), or on x.detach()"
             )
-        names, plain = self.definition.names, tracking.unwrap(args)
+        names, plain = self.definition.names, arguments.unwrap_transforms(args)
         _, _, infos = arguments.common_device(self.name, names, plain)
         spec = self._spec(plain, infos)
         if spec.premap is not None or spec.postmap is not None:
@@ -829,7 +835,7 @@ class _Dispatch:
                 self.name, spec, scalars, shape, axes, run, ElementwiseKernel, keepdims=keepdims
             )
             self._followed.keep(key, found)
-        if tracking.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
+        if arguments.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
             found.check()
         return autograd.apply(found, args)
 
@@ -1038,7 +1044,7 @@ def reduction(
     texts = {"in_params": in_params, "map_expr": map_expr, "reduce_expr": reduce_expr, "preamble": preamble}
     optional = {"out_params": out_params, "post_map_expr": post_map_expr, "identity": identity}
     given = {what: text for what, text in optional.items() if text is not None}
-    signature.check_texts("reduction", **texts, **given)
+    check_texts("reduction", **texts, **given)
     compiled = cuda_signature.read(options, math)
     definition = SnippetReduction(
         compiled.apply(in_params),

@@ -13,13 +13,13 @@ from xferlib._core import blocks, observe, registry
 from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
-from xferlib.kernels import tracking
+from xferlib.kernels.arguments import needs_gradient
 from xferlib.kernels.calls import native_dtype
+from xferlib.kernels.definitions import check_texts
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.ir import DType, Program
 from xferlib.kernels.native_scan import NativeScan
 from xferlib.kernels.numpy_engine import BlockFunction, quiet_context
-from xferlib.kernels.signature import check_texts
 
 # A scan in host memory: the same operations, in the same order, as the kernels below.
 #
@@ -255,7 +255,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         given = [each for each in (x, segments) if each is not None]
         backend, place = registry.owner_of(x), infos[0].device
         assert backend is not None
-        if place.kind == "cuda" or any(each.device is not place for each in infos) or tracking.needs_gradient(given):
+        if place.kind == "cuda" or any(each.device is not place for each in infos) or needs_gradient(given):
             return None
         owner = backend.at(place)
         given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]

@@ -60,7 +60,7 @@ from xferlib.sim.timing import Lane, seconds
 
 if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.module import EmulatedKernel
-    from xferlib.kernels.python_frontend import HostNumbers
+    from xferlib.kernels.guards import HostNumbers
 
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kernels.targets import has_nvrtc
 from xferlib.kernels import host_compiler
-from xferlib.kernels.cuda_cpu import emit, nvrtc, ptx
+from xferlib.kernels.cuda_cpu import code, emit, ptx
 from xferlib.kernels.cuda_cpu.code import list_c_options
 
 EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
@@ -98,4 +98,4 @@ needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")
 
 def compile_cuda(source: str, *options: str, arch: str = "compute_90") -> str:
     """The PTX of CUDA C++, from the cache or by NVRTC."""
-    return nvrtc.compile_to_ptx(source, arch=arch, options=options, names=())[0]
+    return code.compile_to_ptx(source, arch=arch, options=options, names=())[0]

@@ -606,11 +606,11 @@ def test_code_that_is_forgotten_leaves_memory_with_its_last_module(monkeypatch: 
 def test_a_wheel_without_the_runtime_says_so_before_anything_is_compiled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from xferlib.kernels.cuda_cpu import nvrtc, runtime
+    from xferlib.kernels.cuda_cpu import code, runtime
 
     monkeypatch.setattr(runtime, "LIBRARY", tmp_path / "emulator.so")
     monkeypatch.setattr(runtime, "load", runtime.load.__wrapped__)
-    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: pytest.fail("NVRTC was loaded"))
+    monkeypatch.setattr(code, "load_nvrtc", lambda: pytest.fail("NVRTC was loaded"))
     kernel = xl.raw_module('extern "C" __global__ void k(int *x) {}').get_function("k")
     with (
         xl.use_backend("numpy"),

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelOrderError, KernelSyntaxError, KernelTypeError
+from xferlib.kernels.analysis import OwnIndices, is_distinct, linear
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
     ArrayRow,
@@ -51,7 +52,6 @@ from xferlib.kernels.c_frontend.scope import (
     numbers_of,
     plain,
 )
-from xferlib.kernels.indices import OwnIndices, is_distinct, linear
 from xferlib.kernels.ir import (
     BOOL,
     INT64,

@@ -1,6 +1,7 @@
-"""PTX as code of this process: from memory, from the disk, or translated and compiled now.
+"""CUDA source as code of this process: PTX by NVRTC, and from it C, compiled; each from memory, the disk, or made now.
 
-What is on the disk needs no part of the translator, which is not even imported for it.
+NVRTC needs neither a GPU nor a driver. What is on the disk needs no part of the translator, which is not even imported
+for it, and no NVRTC.
 """
 
 from __future__ import annotations
@@ -10,20 +11,109 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import struct
+import sys
 import threading
 import weakref
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xferlib import _native
 from xferlib._runtime import process
-from xferlib.errors import KernelCompileError
-from xferlib.kernels import cuda_engine as cache
+from xferlib._runtime.version import install_command
+from xferlib.errors import KernelCompileError, UnsupportedError
+from xferlib.kernels import code_cache as cache
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu.translation import TranslatedModule, pack, unpack
+
+# --- CUDA source to PTX
+
+DEBUG = "--device-debug"
+_GROUPS = "cooperative_groups"
+_WITHOUT_LIBRARY = "-D_CG_LIMIT_INCLUDED_DEPENDENCIES"
+"""Cooperative groups without libcu++, on which NVRTC spends 0.3 to 1 s: only reductions into atomics need it."""
+
+
+def load_nvrtc() -> Any:
+    """The module that calls NVRTC.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed.
+    """
+    try:
+        from xferlib.backends.cuda import compiler
+
+        compiler.version()
+    except (ImportError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UnsupportedError(
+            f"CUDA source runs on a CPU by NVRTC, which is not installed ({reason}); {describe_remedy()}, or give "
+            "get_function(..., cpu=function) a NumPy function that does the same"
+        ) from None
+    return compiler
+
+
+def describe_remedy() -> str:
+    """The remedy where NVRTC is missing."""
+    if sys.platform == "darwin":
+        return "NVIDIA makes none for macOS: compile to PTX on another system and give raw_module(path='kernels.ptx')"
+    return install_command("cuda-on-cpu")
+
+
+def compile_to_ptx(
+    source: str, *, arch: str, options: Sequence[str], names: Sequence[str], log_stream: Any = None
+) -> tuple[str, dict[str, str]]:
+    """PTX of a source from the cache or by NVRTC, and the mangled names.
+
+    Args:
+        source: CUDA C++.
+        arch: Such as ``compute_80``.
+        options: The user's.
+        names: Template instances.
+        log_stream: A text file, which receives the compiler's messages.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed.
+        KernelCompileError: It refuses the source.
+    """
+    folders = cache.find_header_folders(source)
+    lines = () if DEBUG in options else ("--generate-line-info",)
+    whole = (*options, *lines, *cache.list_header_options(folders))
+    is_kept = cache.has_only_cuda_headers(source, options, folders)
+    # A cached kernel needs no NVRTC loaded, where a package tells its version.
+    compiler = " ".join(cache.list_cuda_packages()) or load_nvrtc().version()
+    version = f"{compiler} {cache.identify_headers(folders)}"
+    if forbids_contraction := re.search(r"-fmad[=\0]false", "\0".join(options)) is not None:
+        version += f" {identify_translator()}"
+    name = cache.key("ptx", source, arch, "\0".join((*whole, *names)), version)
+    cached = cache.read(name) if is_kept and log_stream is None else None
+    if cached is None:
+        compile_source = functools.partial(load_nvrtc().compile_source, source, arch=arch, names=tuple(names))
+        compiled = None
+        if _GROUPS in source:
+            with contextlib.suppress(KernelCompileError):  # the source uses more than that
+                compiled = compile_source(options=(*whole, _WITHOUT_LIBRARY))
+        if compiled is None:
+            compiled = compile_source(options=whole)
+        if log_stream is not None:
+            log_stream.write(compiled.log)
+        text = compiled.cubin.rstrip(b"\0")
+        if forbids_contraction:
+            from xferlib.kernels.cuda_cpu import assembler
+
+            text = assembler.forbid_contraction(text.decode()).encode()
+        cached = cache.pack_names(text, compiled.names, names)
+        if is_kept:
+            cache.write(name, cached)
+    content, lowered = cache.unpack_names(cached, names)
+    return content.decode(), lowered
+
+
+# --- PTX to code
 
 _OPTIONS = (
     "-O1", "-std=gnu11", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-math-errno", "-w", "-fcaller-saves",

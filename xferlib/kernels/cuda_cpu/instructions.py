@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from xferlib.kernels.cuda_cpu import dataflow, ptx
-from xferlib.kernels.cuda_cpu.c_values import C_NBYTES, FLOATS, name_c_type, write_integer
 from xferlib.kernels.cuda_cpu.dataflow import NO_EFFECT
-from xferlib.kernels.cuda_cpu.function_writer import SPACE_FLAGS, VECTORS, FunctionWriter, Handler
+from xferlib.kernels.cuda_cpu.function_writer import (
+    C_NBYTES,
+    FLOATS,
+    SPACE_FLAGS,
+    VECTORS,
+    FunctionWriter,
+    Handler,
+    name_c_type,
+    write_integer,
+)
 from xferlib.kernels.cuda_cpu.ptx import (
     NBYTES,
     Address,

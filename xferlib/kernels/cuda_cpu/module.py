@@ -15,7 +15,7 @@ from xferlib._runtime import process, threads
 from xferlib.errors import KernelCompileError, KernelFaultError, KernelTypeError, UnsupportedError
 from xferlib.kernels.cuda_cpu import runtime
 from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN
-from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
+from xferlib.kernels.cuda_launch import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config

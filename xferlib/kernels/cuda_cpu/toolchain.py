@@ -9,8 +9,8 @@ from typing import NamedTuple
 from xferlib._runtime import process
 from xferlib._runtime.version import install_command
 from xferlib.errors import KernelCompileError, UnsupportedError
-from xferlib.kernels import cuda_headers, host_compiler
-from xferlib.kernels.cuda_cpu import nvrtc, runtime
+from xferlib.kernels import code_cache, host_compiler
+from xferlib.kernels.cuda_cpu import code, runtime
 
 _CHECKS = {"auto": "checked on sim alone", "1": "checked everywhere", "0": "unchecked everywhere"}
 
@@ -42,12 +42,12 @@ def find_parts() -> Iterator[ToolPart]:
 
 def _find_nvrtc() -> Iterator[ToolPart]:
     try:
-        compiler = nvrtc.load_nvrtc()
+        compiler = code.load_nvrtc()
         yield ToolPart("NVRTC", f"{compiler.version().removeprefix('nvrtc ')}, {compiler.find_library()}")
     except UnsupportedError as error:
         yield _report("NVRTC", error)
         return
-    folders = cuda_headers.find_folders("#include")
+    folders = code_cache.find_header_folders("#include")
     if folders:
         yield ToolPart("CUDA's headers", ", ".join(map(str, folders)))
     else:

@@ -1,6 +1,12 @@
-"""The values that a traced function reads beside its arguments: globals, closures, attributes, contents of containers.
+"""Guards of the recording of a Python function: numbers and captured values, for which another call may use it.
 
-A recording has them as constants. So each call asks whether they are still the same, by one generated function: a
+The Python numbers of a traced kernel: an expression of Python numbers alone follows Python's rules, ``2**n`` is an int
+or, for a negative ``n``, a float. So each call computes it on the host, and a number that meets an array becomes a
+parameter of the kernel, of the dtype that the array gives it (NEP 50). A recording assumes the types that these values
+have; a call with other types is recorded anew.
+
+The values that a traced function reads beside its arguments, globals, closures, attributes, contents of containers: a
+recording has them as constants. So each call asks whether they are still the same, by one generated function: a
 comparison of identity for each value costs about 20 ns. What is followed is found from the code: the names that it
 loads, in the function and in the Python functions, methods and classes that it reaches.
 """
@@ -15,7 +21,8 @@ import operator
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import (
     BuiltinMethodType,
     CellType,
@@ -29,6 +36,247 @@ from types import (
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from xferlib.errors import KernelRangeError
+from xferlib.kernels import functions
+from xferlib.kernels.ir import BOOL, Builder, DType, Node, Param, is_complex, is_integer
+
+# --- numbers
+
+MOST_VARIANTS = 8
+"""Recordings that are kept for one combination of argument types."""
+
+Run = Callable[[Any, list[Any]], Any]
+NumberFunction = Callable[..., Any]
+"""A function of as many numbers as the step has operands."""
+
+
+class GuardFailedError(Exception):
+    """The numbers of a call break an assumption of the recording."""
+
+
+class Step(NamedTuple):
+    """A number computed from others: a function of the numbers at the positions ``operands``."""
+
+    function: NumberFunction
+    operands: tuple[int, ...]
+
+
+class Use(NamedTuple):
+    """A parameter of the kernel: the number at ``position``, converted to ``dtype``."""
+
+    position: int
+    dtype: DType
+    text: str
+
+
+class Assumption(NamedTuple):
+    """An assumption of the recording: ``question``, asked of the number at ``position``, gives ``answer``."""
+
+    position: int
+    question: Callable[[Any], Any]
+    answer: Any
+
+
+class Recording:
+    """The numbers of one recording: first those given, in the order of the parameters, then those computed.
+
+    Args:
+        builder: The builder of the program, whose parameters are its inputs so far.
+        given: The value of each input that is a Python number.
+    """
+
+    def __init__(self, builder: Builder, given: dict[int, Any]) -> None:
+        self.sources = list(given)
+        self.values: list[Any] = list(given.values())
+        self._builder = builder
+        self._first = len(builder.params)
+        self._uses: dict[tuple[int, DType], Use] = {}
+        self._steps: list[Step] = []
+        self._guards: dict[tuple[int, Any], Assumption] = {}
+
+    def compute(self, function: NumberFunction, *operands: int) -> int:
+        """Apply ``function`` to the numbers at these positions; returns the position of the result."""
+        self.values.append(function(*(self.values[each] for each in operands)))
+        self._steps.append(Step(function, operands))
+        return len(self.values) - 1
+
+    def ask(self, position: int, question: Callable[[Any], Any]) -> Any:
+        """The answer of ``question`` for the number at ``position``; every call must give the same one."""
+        answer = question(self.values[position])
+        if question is not type or position >= len(self.sources):  # an argument's type chooses the recording already
+            self._guards[position, question] = Assumption(position, question, answer)
+        return answer
+
+    def parameter(self, position: int, dtype: DType, text: str) -> Node:
+        """The number at ``position`` as a scalar parameter of ``dtype``; ``text`` is its expression, for messages."""
+        if (position, dtype) not in self._uses:
+            convert_number(self.values[position], dtype, text)  # an error belongs to the line that is being recorded
+            self._uses[position, dtype] = Use(position, dtype, text)
+            self._builder.params.append(Param(name=text, dtype=dtype, is_scalar=True))
+        return self._builder.load(self._first + list(self._uses).index((position, dtype)))
+
+    def finish(self) -> HostNumbers | None:
+        """The work of each call; None for a kernel without numbers."""
+        if not self.sources:
+            return None
+        uses, guards = tuple(self._uses.values()), tuple(self._guards.values())
+        return HostNumbers(self._first, tuple(self.sources), tuple(self._steps), uses, guards)
+
+
+@dataclass(frozen=True, slots=True)
+class HostNumbers:
+    """Computes the numbers of a call, which follow its inputs as parameters of the kernel."""
+
+    first: int
+    sources: tuple[int, ...]
+    steps: tuple[Step, ...]
+    uses: tuple[Use, ...]
+    guards: tuple[Assumption, ...]
+
+    def compute(self, arguments: Sequence[Any]) -> list[np.generic]:
+        """The values of the parameters for the arguments of a call.
+
+        Raises:
+            GuardFailedError: They break an assumption of the recording.
+            KernelRangeError: One is out of range for the dtype of the array that it meets.
+        """
+        numbers = [arguments[each] for each in self.sources]
+        for function, operands in self.steps:
+            numbers.append(function(*[numbers[each] for each in operands]))
+        for position, question, answer in self.guards:
+            if question(numbers[position]) != answer:
+                raise GuardFailedError
+        return [convert_number(numbers[position], dtype, text) for position, dtype, text in self.uses]
+
+    def insert(self, arguments: Sequence[Any], computed: list[np.generic]) -> list[Any]:
+        """The arguments of the kernel: those given, the computed numbers inserted; the kernel reads no given number."""
+        result = list(arguments)
+        for each in self.sources:
+            result[each] = _NOTHING[type(arguments[each])]
+        result[self.first : self.first] = computed
+        return result
+
+    def parameter_of(self, number: int) -> int:
+        """The parameter for argument ``number``."""
+        return number if number < self.first else number + len(self.uses)
+
+    @property
+    def parameters(self) -> frozenset[int]:
+        """The parameters for numbers: those given, which the kernel does not read, and those computed."""
+        return frozenset(self.sources) | frozenset(range(self.first, self.first + len(self.uses)))
+
+    def wrap(self, run: Run, given: Sequence[Any]) -> Run:
+        """Wrap ``run``, which takes the kernel's parameters, into a function of arguments of the types of ``given``."""
+        made = _RunWithNumbers(self, run, [type(given[each]) for each in self.sources])
+        return Variants([made.run]) if self.guards else made.run
+
+
+class _RunWithNumbers:
+    """The run of one kernel for arguments of one kind, which computes their numbers unless they are the last ones."""
+
+    __slots__ = ("_inner", "_kinds", "_last", "_numbers", "_run")
+
+    def __init__(self, numbers: HostNumbers, run: Run, kinds: list[type]) -> None:
+        self._numbers = numbers
+        self._run = run
+        self._kinds = kinds
+        self._last: tuple[list[Any], list[np.generic]] = [], []  # in one, for other threads
+        self._inner: Callable[..., Any] | None = None
+
+    def run(self, given: Any, values: list[Any]) -> Any:
+        """Run for arguments, and what they are on the host."""
+        computed = self._compute(given)
+        return self._run(self._numbers.insert(given, computed), self._numbers.insert(values, computed))
+
+    def _compute(self, given: Any) -> list[np.generic]:
+        numbers = [given[each] for each in self._numbers.sources]
+        known, computed = self._last
+        # The very objects, as constants of a program are: numbers that are equal may differ, as 0.0 and -0.0 do.
+        if not known or any(map(operator.is_not, numbers, known)):
+            computed = self._numbers.compute(given)
+            self._last = numbers, computed
+        return computed
+
+    @property
+    def direct(self) -> Callable[..., Any] | None:
+        """Runs plain calls of the same dtypes and any shape, once C does those of the parameters."""
+        if self._inner is None:
+            self._inner = getattr(getattr(self._run, "__self__", None), "direct", None)
+        return None if self._inner is None or self._numbers.guards else self._run_direct
+
+    def _run_direct(self, given: tuple[Any, ...], out: Any) -> Any:
+        """Run a call by C; `NotImplemented` where the arguments are of another kind, or an error has to be found."""
+        numbers = self._numbers
+        if len(given) < numbers.first or [type(given[each]) for each in numbers.sources] != self._kinds:
+            return NotImplemented
+        try:
+            computed = self._compute(given)
+        except Exception:
+            return NotImplemented
+        plain = numbers.insert(given, [each.item() for each in computed])
+        for each in numbers.sources:
+            plain[each] = plain[each].item()
+        assert self._inner is not None
+        return self._inner(tuple(plain), out)
+
+
+class Variants:
+    """The runs of one kernel for arguments of one kind, one for each set of assumptions about their numbers."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+
+    @staticmethod
+    def join(first: Any, others: Any) -> Variants:
+        return Variants([*first.runs, *others.runs][:MOST_VARIANTS])
+
+    def __call__(self, given: Any, values: list[Any]) -> Any:
+        for run in self.runs:
+            try:
+                return run(given, values)
+            except GuardFailedError:
+                continue
+        raise GuardFailedError
+
+
+_NOTHING: dict[type, np.generic] = {kind: dtype.type(0) for kind, dtype in functions.PYTHON_TYPES.items()}
+
+
+def convert_number(value: Any, dtype: DType, text: str) -> np.generic:
+    """A Python number converted to ``dtype`` as NumPy does beside an array; ``text`` names it in messages.
+
+    Raises:
+        KernelRangeError: It is out of range; NumPy would refuse it, too.
+    """
+    if dtype == BOOL:
+        return np.bool_(bool(value))
+    if is_integer(dtype):
+        if not functions.fits(value, dtype):
+            raise KernelRangeError(
+                f"{text} is {show_number(value)}, out of range for {dtype}, the dtype of what it meets; convert that "
+                "first, with astype(...)"
+            )
+    elif type(value) is int and not is_complex(dtype):
+        try:
+            value = float(value)
+        except OverflowError:
+            raise KernelRangeError(
+                f"{text} is {show_number(value)}, beyond every float; pass a smaller number, or a float"
+            ) from None
+    with np.errstate(all="ignore"):
+        result: np.generic = dtype.type(value)
+    return result
+
+
+def show_number(value: Any) -> str:
+    """A number for a message; a long one is described by its size."""
+    if type(value) is int and value.bit_length() > 128:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)
+
+
+# --- values that the function captures
 
 _ABSENT = object()
 _NUMBERS = (int, float, complex, str, bytes, type(None), np.generic)
@@ -298,7 +546,7 @@ class _Walk:
                     self._read(value, "attribute", name, found)
 
 
-def guards_of(function: Callable[..., Any]) -> tuple[CapturedValue, ...]:
+def find_guards(function: Callable[..., Any]) -> tuple[CapturedValue, ...]:
     """The values that ``function`` may read beside its arguments, as they are now."""
     names = words = frozenset[str]()
     while True:
@@ -309,7 +557,7 @@ def guards_of(function: Callable[..., Any]) -> tuple[CapturedValue, ...]:
         names, words = frozenset(walk.names), frozenset(walk.words)
 
 
-def check_of(guards: Iterable[CapturedValue]) -> Callable[[], bool]:
+def make_check(guards: Iterable[CapturedValue]) -> Callable[[], bool]:
     """Make the function that tells whether all guards hold; generated, as one call for each would cost more."""
     names: dict[str, Any] = {
         "same": _same, "same_items": _same_items, "content": _content, "absent": _ABSENT, "new": None,
@@ -342,7 +590,7 @@ class Environment:
 
     def __init__(self, guards: tuple[CapturedValue, ...]) -> None:
         self.guards = guards
-        self.holds = check_of(guards)
+        self.holds = make_check(guards)
         self.prepared: Any = None
 
 
@@ -403,4 +651,4 @@ class Captured:
         raise OtherValuesError
 
     def _guards(self) -> tuple[CapturedValue, ...]:
-        return tuple(each for each in guards_of(self._function) if each.slot not in self._changed_by_itself)
+        return tuple(each for each in find_guards(self._function) if each.slot not in self._changed_by_itself)
