@@ -37,10 +37,10 @@ from xferlib._core.arrays import (
     promote,
     sum_dtype,
 )
+from xferlib._core.backend import Matrices, Multiply, Product
 from xferlib._core.dtypes import refuse_arithmetic
 from xferlib._core.namespaces import check_frequencies, check_matrix, steps_to_shift
 from xferlib._runtime.checks import choice, flag
-from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (
     ArgumentError,
     LayoutError,

@@ -33,9 +33,8 @@ from xferlib.kernels.arguments import is_scalar
 from xferlib.kernels.elementwise import cast_into
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
+    from xferlib._core.backend import Backend, FunctionLibrary, MatrixProducts
     from xferlib._core.device import Device, RawStream
-    from xferlib.backends.device_math import FunctionLibrary, MatrixProducts
     from xferlib.kernels.cuda_arrays import ArrayKernel, RadixSort
 
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import registry, remedies
+from xferlib._core import registry
 from xferlib._core.registry import owner_of
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib._runtime import checks
@@ -833,5 +833,5 @@ def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str,
     (what_one, first), (what_two, second) = one, two
     # Where nothing said so, an array is on the current device: that one is likely to be there by mistake.
     is_forgotten = registry.current_device(registry.part_of(first)) is first
-    remedy = remedies.calls.unite(str(second if is_forgotten else first))
+    remedy = checks.remedy_calls.unite(str(second if is_forgotten else first))
     return MixedDevicesError(f"{call}: {what_one} is on {first} and {what_two} on {second}; {remedy}")

@@ -29,10 +29,9 @@ from xferlib._core.device import (
 )
 from xferlib._core.observe import Kind
 from xferlib._runtime import checks
-from xferlib._runtime.awaiting import wait_for
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._runtime.process import reset_in_child
-from xferlib._runtime.threads import deferred
+from xferlib._runtime.threads import deferred, wait_in_task
 from xferlib.errors import (
     ArgumentError,
     CaptureError,
@@ -283,7 +282,7 @@ class Event(ProcessBound):
             self._await(self._backend)
 
     def __await__(self) -> Generator[Any, None, None]:
-        return wait_for(self.synchronize)
+        return wait_in_task(self.synchronize)
 
     @observe.user_call(lambda self, backend: (backend, 0))
     def _await(self, backend: Backend) -> None:

@@ -20,9 +20,8 @@ from xferlib._pipeline.feeds import CopyStreams, ListFeed, ThreadedFeed, targets
 from xferlib._pipeline.readers import Readers, count_workers, make_batches
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
-from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
-from xferlib._runtime.threads import Handed
+from xferlib._runtime.threads import Handed, iterate_in_task
 from xferlib._transfer import describe, plan
 from xferlib._transfer.describe import HostEnd
 from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
@@ -99,7 +98,7 @@ class Prefetcher(ProcessBound, _ReadBatches, Iterator[Batch_co]):
         return self._has_ended or (self._reader is not None and self._reader.has_ended)
 
     def __aiter__(self) -> AsyncIterator[Batch_co]:
-        return iterate(self)
+        return iterate_in_task(self)
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
