@@ -154,8 +154,8 @@ class PreparedLaunch:
         """
         if len(makes) < 2:
             facts: Any = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
-            self.in_c = _native.bind_simulated_launch(
-                simulator.machine, accesses, name, device, (device.index, KERNELS),
+            self.in_c = _native.bind_simulated(
+                "launch", simulator.machine, accesses, name, device, (device.index, KERNELS),
                 simulator.machine.streams[device].legacy, accesses.reads, accesses.used, self._nbytes, *facts,
             )  # fmt: skip
 
@@ -220,7 +220,7 @@ class PreparedLaunch:
         """
         if self.in_c is None:
             return python
-        found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(numbers), result)
+        found = _native.bind_simulated("call", self.in_c, *runs, python, tuple(apart), tuple(numbers), result)
         return found if found is not None else python
 
 
@@ -506,7 +506,7 @@ class KnownSteps:
 
 def _bind_steps(steps: list[tuple[Callable[..., Any], list[Source]]], result: Source | None) -> Callable[..., Any]:
     """`KnownSteps.repeat`, compiled where that is possible."""
-    found = _native.bind_simulated_steps(tuple((repeat, tuple(sources)) for repeat, sources in steps), result)
+    found = _native.bind_simulated("steps", tuple((repeat, tuple(sources)) for repeat, sources in steps), result)
     return found if found is not None else KnownSteps(steps, result).repeat
 
 
@@ -634,7 +634,7 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     repeats = KnownCalls(function)
     name = function.__name__
     get, find_key = repeats.get, repeats.find_key
-    in_c = _native.bind_simulated_operation(repeats._known, name, _KEYS.index(repeats.make_key))
+    in_c = _native.bind_simulated("operation", repeats._known, name, _KEYS.index(repeats.make_key))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
