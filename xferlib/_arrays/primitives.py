@@ -16,7 +16,8 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import is_stored, letter_of, typestr_of
+from xferlib._core.dtypes import is_stored, letter_of, promote, typestr_of
+from xferlib._core.dtypes import result as find_result_dtype
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -467,7 +468,7 @@ def _dtype_in_place(name: str, target: np.dtype[Any], other: np.dtype[Any] | typ
     Raises:
         UnsupportedDTypeError: There is no such result, or it does not fit into the target.
     """
-    found = arrays.result(name, target, other)
+    found = find_result_dtype(name, target, other)
     check_holds(name, found, target)
     return found
 
@@ -559,7 +560,7 @@ def clip(
     if not limits:
         return lib.copy(lib.array("clip", x))
     x, *limits = with_array(lib, "clip", (x, *limits))
-    common = arrays.promote(*(_kind(each) if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
+    common = promote(*(_kind(each) if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
     limits = [number(each, common) if is_scalar(each) else each for each in limits]
     try:
         if len(limits) == 2:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from xferlib._core import blocks, observe, registry
-from xferlib._core.arrays import BINARY_OPERATORS
 from xferlib._core.device import (
     Capture,
     Device,
@@ -27,6 +26,7 @@ from xferlib._core.device import (
     opened,
     stream_text,
 )
+from xferlib._core.dtypes import BINARY_OPERATORS
 from xferlib._core.observe import Kind
 from xferlib._runtime import checks
 from xferlib._runtime.checks import refuse_no_flag

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import arguments, arrays, registry
-from xferlib._core.arrays import UNWRITABLE, ArrayInfo, float_limits, overlaps_itself
-from xferlib._core.dtypes import SUPPORTED, small_float
+from xferlib._core.arrays import UNWRITABLE, ArrayInfo, overlaps_itself
+from xferlib._core.dtypes import SUPPORTED, float_limits, small_float
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
 from xferlib.kernels import functions
