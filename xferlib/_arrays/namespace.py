@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, numpys, primitives
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import arguments, dtypes, namespaces, registry
+from xferlib._core import dtypes, namespaces, registry
 from xferlib._core.arrays import Array
 from xferlib._core.dtypes import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS
 from xferlib._core.namespaces import RENAMED, find_name
@@ -563,7 +563,7 @@ def get_exact_module(*arrays: Any) -> ArrayModule:
     Raises:
         MixedBackendsError, UnsupportedArrayError, UnsupportedError: As `get_array_module`.
     """
-    backend = arguments.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
+    backend = registry.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
     own = [type(each) for each in arrays if registry.owner_of(each) is backend and not isinstance(each, np.generic)]
     array_type: Any = own[0] if own else np.ndarray
     return _exact_module(backend, array_type)

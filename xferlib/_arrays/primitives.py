@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._core import arguments, arrays, observe, registry
+from xferlib._core import arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
 from xferlib._core.dtypes import is_stored, letter_of, promote, typestr_of
 from xferlib._core.dtypes import result as find_result_dtype
@@ -167,7 +167,7 @@ class Primitives:
         if owner is self.backend:
             return self.own(value)
         if owner is not None:
-            raise arguments.make_mixed_backends_error(name, ("one operand", self.backend), ("another", owner))
+            raise registry.make_mixed_backends_error(name, ("one operand", self.backend), ("another", owner))
         if isinstance(value, np.generic):
             raise UnsupportedArrayError(
                 f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"
@@ -193,7 +193,7 @@ class Primitives:
         found = [self.info(each) for each in arrays]
         for each in found[1:]:
             if each.device is not found[0].device:
-                raise arguments.make_mixed_devices_error(
+                raise registry.make_mixed_devices_error(
                     name, ("an argument", found[0].device), ("another", each.device)
                 )
         return found

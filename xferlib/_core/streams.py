@@ -602,8 +602,9 @@ class ArrayUse(ProcessBound):
     __slots__ = ()
     _elsewhere = "send the array that it gives"
     __array_priority__ = 1000.0
-    _instead: ClassVar[tuple[str, str]] = ("a Transfer is a copy in progress", RESULT_REMEDY)
-    """The sort of thing, and the way to its array."""
+    _is_what: ClassVar[str] = "a Transfer is a copy in progress"
+    array_remedy: ClassVar[str] = RESULT_REMEDY
+    """The way to its array."""
     _peers: ClassVar[Mapping[str, str]] = checks.TRANSFER_NAMES
     """Names of other libraries' handles, and ours."""
 
@@ -617,15 +618,14 @@ class ArrayUse(ProcessBound):
         raise self._refusal(f"numpy.{function.__name__}")
 
     def _refusal(self, what: str) -> UnsupportedArrayError:
-        is_what, remedy = self._instead
-        return UnsupportedArrayError(f"{what}: {is_what}, not an array; {remedy}")
+        return UnsupportedArrayError(f"{what}: {self._is_what}, not an array; {self.array_remedy}")
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and hasattr(np.ndarray, name):
-                what, remedy = self._instead[0].partition(" is ")[0], self._instead[1]
-                text = f"{what} is not an array and has no {name!r}; {remedy}.{name}"
+                what = self._is_what.partition(" is ")[0]
+                text = f"{what} is not an array and has no {name!r}; {self.array_remedy}.{name}"
                 raise AttributeError(text, name=name, obj=self)
             checks.refuse(self, name, self._peers)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import registry, streams
-from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
+from xferlib._core.trees import flatten
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import CopyStreams, ListFeed, ThreadedFeed, targets_of
 from xferlib._pipeline.readers import Readers, count_workers, make_batches

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import arguments, arrays, registry
+from xferlib._core import arrays, registry
 from xferlib._core.arrays import UNWRITABLE, ArrayInfo, overlaps_itself
 from xferlib._core.dtypes import SUPPORTED, float_limits, small_float
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
@@ -68,11 +68,11 @@ def common_device(
         if backend is None:
             backend, first = found, number
         elif found is not backend:
-            raise arguments.make_mixed_backends_error(
+            raise registry.make_mixed_backends_error(
                 call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
             )
         elif info.device is not infos[first].device:
-            raise arguments.make_mixed_devices_error(
+            raise registry.make_mixed_devices_error(
                 call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
             )
         infos[number] = info
