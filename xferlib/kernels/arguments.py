@@ -11,7 +11,6 @@ import numpy as np
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import UNWRITABLE, ArrayInfo, overlaps_itself
 from xferlib._core.dtypes import SUPPORTED, float_limits, small_float
-from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
 from xferlib.kernels import functions
 from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
@@ -55,10 +54,8 @@ def common_device(
             )
         found = registry.owner_of(value)
         if found is None:
-            remedy = "pass it through xferlib.to_device() first"
-            if isinstance(value, PendingTransfer):
-                remedy = RESULT_REMEDY
-            elif isinstance(value, str):
+            remedy = getattr(type(value), "array_remedy", "pass it through xferlib.to_device() first")
+            if isinstance(value, str):
                 remedy = "give an array or a number"
             raise KernelTypeError(
                 f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
