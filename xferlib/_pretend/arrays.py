@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 import xferlib as xl
+from xferlib._core.dtypes import COMPARISONS
 from xferlib._pretend import functions, policy
 from xferlib._pretend.functions import bare, by_numpy, to_numpy, to_pretended
 from xferlib._pretend.memory import CupyMemoryPointer, Flags
@@ -390,9 +391,6 @@ _BINARY = {
     "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "lshift": "left_shift", "rshift": "right_shift", "matmul": "matmul", "divmod": "divmod",
 }  # fmt: skip
-_COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
 _UNARY = {"neg": "negative", "abs": "absolute", "invert": "invert", "pos": "positive"}
 
 
@@ -427,7 +425,7 @@ def _add_operators() -> None:
         function = getattr(np, name)
         return lambda self, other: functions.write(self, function(self, other))
 
-    for short, name in {**_BINARY, **_COMPARISONS, **_UNARY}.items():
+    for short, name in {**_BINARY, **COMPARISONS, **_UNARY}.items():
         setattr(PretendedArray, f"__{short}__", forward(name))
     for short, name in _BINARY.items():
         setattr(PretendedArray, f"__r{short}__", reflected(name))
