@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from xferlib._api import transfers
 from xferlib._core import arrays, observe, registry
-from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import is_stored, letter_of, promote, typestr_of
+from xferlib._core.arrays import Array, ArrayInfo, array_at, axes_of, axis_of, check_dtype, number
+from xferlib._core.dtypes import is_stored, letter_of, promote
 from xferlib._core.dtypes import result as find_result_dtype
 from xferlib.errors import (
     ArgumentError,
@@ -56,8 +55,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
     dtype: np.dtype[Any] = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
-    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": typestr_of(dtype), "version": 3}
-    return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
+    return array_at(_BASE, shape, strides, dtype)
 
 
 def _kind(number: Any) -> Any:

@@ -333,12 +333,25 @@ _START = 1 << 12
 
 
 class _Memory:
-    """An array interface over an address that NumPy never dereferences."""
+    """Memory at an address, which NumPy takes for an array, keeps and does not read by itself."""
 
-    def __init__(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+    def __init__(
+        self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], typestr: str, owner: Any = None,
+        *, is_writable: bool = True,
+    ) -> None:  # fmt: skip
+        self._owner = owner
         self.__array_interface__ = {
-            "version": 3, "data": (pointer, False), "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
+            "version": 3, "data": (pointer, not is_writable), "shape": shape, "strides": strides, "typestr": typestr,
         }  # fmt: skip
+
+
+def array_at(
+    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], owner: Any = None,
+    *, is_writable: bool = True,
+) -> HostArray:  # fmt: skip
+    """NumPy's array over memory at an address, which ``owner`` keeps alive; nothing is read."""
+    memory = _Memory(pointer, shape, strides, dtypes.typestr_of(dtype), owner, is_writable=is_writable)
+    return np.asarray(memory).view(dtype)
 
 
 def share_bytes(
@@ -351,8 +364,8 @@ def share_bytes(
     return share_memory(_as_array(*one), _as_array(*two))
 
 
-def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(_Memory(*memory))
+def _as_array(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> HostArray:
+    return np.asarray(_Memory(pointer, shape, strides, f"|V{itemsize}"))
 
 
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
