@@ -18,7 +18,8 @@ import xferlib as xl
 import xferlib.tree
 from tests.needed import need
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError
-from xferlib.testing import configured, dtypes, load_backend, promotion, strategies
+from xferlib.testing import arrays as core_arrays
+from xferlib.testing import configured, dtypes, load_backend, strategies
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -43,7 +44,7 @@ def skip_lacking(library: str, name: str) -> None:
 
 def host_array(name: str, shape: tuple[int, ...] = (5, 7), seed: int = 0) -> HostArray:
     """An array of any bits."""
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     count = int(np.prod(shape)) * dtype.itemsize
     return np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8).view(dtype).reshape(shape)
 
@@ -60,9 +61,9 @@ def test_names_in_every_spelling() -> None:
     for name in dtypes.SMALL_FLOATS:
         own = np.dtype(getattr(ml_dtypes, name))
         for spelling in (name, own, getattr(ml_dtypes, name), getattr(torch, name)):
-            assert promotion.check_dtype(spelling) is own
+            assert core_arrays.check_dtype(spelling) is own
         assert dtypes.name_of(own) == name
-    assert promotion.check_dtype(torch.float4_e2m1fn_x2) == promotion.check_dtype("float4_e2m1fn_x2")
+    assert core_arrays.check_dtype(torch.float4_e2m1fn_x2) == core_arrays.check_dtype("float4_e2m1fn_x2")
 
 
 def test_the_page_has_every_name_of_the_table() -> None:
@@ -73,7 +74,7 @@ def test_the_page_has_every_name_of_the_table() -> None:
 def test_the_table_has_the_numbers_of_ml_dtypes() -> None:
     for name, form in dtypes.SMALL_FLOATS.items():
         info = ml_dtypes.finfo(name)
-        limits = promotion.float_limits(promotion.check_dtype(name))
+        limits = dtypes.float_limits(core_arrays.check_dtype(name))
         assert (form.itemsize * 8, form.fraction, 2.0 ** (1 - form.bias)) == (
             info.bits,
             info.nmant,
@@ -113,7 +114,7 @@ def test_there_and_back(library: str, name: str) -> None:
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_any_layout(name: str, native: str, data: st.DataObject) -> None:
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     bits = data.draw(strategies.host_arrays(dtype=f"uint{8 * dtype.itemsize}"))
     layout = data.draw(strategies.layouts(dtype=bits.dtype, shape=bits.shape, distinct=True, native=True))
     out = layout.over(np.zeros(layout.nbytes, np.uint8))
@@ -190,11 +191,11 @@ def test_converted_on_the_way(library: str, name: str, wanted: str, native: str)
         with configured(native=native):
             wide = xl.to_host(xl.to_device(x, dtype=wanted))
             expected = np.empty(shape, wanted)
-            promotion.copy_into(expected, x)
+            core_arrays.copy_into(expected, x)
             assert_same(wide, expected)
             assert_same(xl.to_host(xl.to_device(x), dtype=wanted), expected)
             back = np.empty(shape, x.dtype)
-            promotion.copy_into(back, expected)
+            core_arrays.copy_into(back, expected)
             assert_same(xl.to_host(xl.to_device(expected, dtype=name)), back)
 
 
@@ -304,12 +305,12 @@ def test_what_cannot_saturate_on_the_way_is_refused() -> None:
 @pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)
 def test_every_bit_pattern_is_converted_as_ml_dtypes_does(name: str) -> None:
     """By compiled C, to float32, float64 and the other small floats, and from every float16."""
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     x = np.resize(np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}"), 1 << 18).view(dtype)
     halves = np.resize(np.arange(1 << 16, dtype=np.uint16), 1 << 18).view(np.float16)
     with np.errstate(all="ignore"):
         for other in ("float32", "float64", *dtypes.SMALL_FLOATS):
-            out = np.empty(x.shape, promotion.check_dtype(other))
+            out = np.empty(x.shape, core_arrays.check_dtype(other))
             assert_same(xl.to_device(x, out=out, dtype=other, backend="numpy"), x.astype(out.dtype))
         out = np.empty(halves.shape, dtype)
         assert_same(xl.to_device(halves, out=out, dtype=name, backend="numpy"), halves.astype(dtype))
@@ -320,7 +321,7 @@ NARROW = ("bool", "int8", "uint8", "int16", "uint16", "float16", *dtypes.SMALL_F
 
 
 def every_pattern(name: str) -> HostArray:
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     return np.arange(2 if name == "bool" else 1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(dtype)
 
 
@@ -346,7 +347,7 @@ def test_every_pattern_becomes_what_ml_dtypes_and_torch_make_of_it(given: str, n
     others = (*dtypes.SMALL_FLOATS, *dtypes.DTYPES) if given in dtypes.SMALL_FLOATS else dtypes.SMALL_FLOATS
     tensor = torch.from_numpy(words_of(x).copy()).view(getattr(torch, given))
     for wanted in others:
-        found, dtype = convert(x, wanted, native), promotion.check_dtype(wanted)
+        found, dtype = convert(x, wanted, native), core_arrays.check_dtype(wanted)
         assert found.dtype == dtype
         are_compared = np.ones(x.shape, bool)
         if dtype.kind in "iu":  # a float beyond the integers is undefined in C
@@ -364,7 +365,7 @@ def test_every_pattern_becomes_what_ml_dtypes_and_torch_make_of_it(given: str, n
                 words_of(found[are_compared]), words_of(x[are_compared].astype(dtype)), f"ml_dtypes: {wanted}"
             )
         if wanted in dtypes.SMALL_FLOATS:  # versions differ in what is beyond, and bits of NaN
-            are_compared = np.abs(wide) <= promotion.float_limits(dtype).max
+            are_compared = np.abs(wide) <= dtypes.float_limits(dtype).max
         elif dtype.kind in "fc":
             are_compared = ~np.isnan(wide)
         by_torch = tensor.to(getattr(torch, wanted)).view(torch.uint8).numpy().view(np.uint8)
@@ -479,9 +480,9 @@ def test_npz_has_packed_numbers_but_not_those_of_ml_dtypes(tmp_path: Path) -> No
 def test_from_dlpack_of_torch() -> None:
     torch = pytest.importorskip("torch")
     for name in OF_TORCH:
-        form = dtypes.dlpack_type(promotion.check_dtype(name))
+        form = dtypes.dlpack_type(core_arrays.check_dtype(name))
         x = torch.arange(8, dtype=torch.uint8).view(getattr(torch, name))
-        assert dtypes.of_dlpack(*form) == promotion.check_dtype(name)
+        assert dtypes.of_dlpack(*form) == core_arrays.check_dtype(name)
         assert_same(xl.to_host(xl.to_device(x, backend="sim")).view(np.uint8), np.arange(8, dtype=np.uint8))
 
 
@@ -544,7 +545,7 @@ def test_unpacked_numbers_are_told_how_they_are_packed(name: str) -> None:
         xl.to_device(x)
     how = str(caught.value).partition("as '")[2].partition(": ")[2].partition(" where b is")[0]
     packed = eval(how, {"b": x.view("uint8")})
-    assert packed.dtype == promotion.check_dtype(f"{name}_x2")
+    assert packed.dtype == core_arrays.check_dtype(f"{name}_x2")
     assert packed.view("uint8").tolist() == [[x.view("uint8")[0, 0] * 17] * 2] * 2
 
 

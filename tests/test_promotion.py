@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xferlib.errors import UnsupportedDTypeError
-from xferlib.testing import DTYPES, promotion
+from xferlib.testing import DTYPES, dtypes
 
 ALL = tuple(map(np.dtype, DTYPES))
 SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}
@@ -27,7 +27,7 @@ def _numpys(function: Any, *operands: Any) -> Any:
 
 def _ours(name: str, *operands: Any) -> Any:
     try:
-        return promotion.result(name, *operands)
+        return dtypes.result(name, *operands)
     except UnsupportedDTypeError:
         return None
 
@@ -35,29 +35,29 @@ def _ours(name: str, *operands: Any) -> Any:
 def _value(operand: Any, name: str) -> Any:
     if isinstance(operand, type):
         return SCALARS[operand]
-    return np.ones((1, 1) if name in promotion.PRODUCTS else 2, operand)
+    return np.ones((1, 1) if name in dtypes.PRODUCTS else 2, operand)
 
 
 def test_two_dtypes_promote_as_numpys() -> None:
     for one, two in itertools.product(ALL, ALL):
-        assert promotion.promote(one, two) == np.result_type(one, two)
+        assert dtypes.promote(one, two) == np.result_type(one, two)
     for one, kind in itertools.product(ALL, SCALARS):
-        assert promotion.promote(one, kind) == np.result_type(one, SCALARS[kind])
+        assert dtypes.promote(one, kind) == np.result_type(one, SCALARS[kind])
     for kind, other in itertools.product(SCALARS, SCALARS):
-        assert promotion.promote(kind, other) == np.result_type(SCALARS[kind], SCALARS[other])
+        assert dtypes.promote(kind, other) == np.result_type(SCALARS[kind], SCALARS[other])
 
 
-@pytest.mark.parametrize("name", [*promotion.OF_TWO, *promotion.PRODUCTS])
+@pytest.mark.parametrize("name", [*dtypes.OF_TWO, *dtypes.PRODUCTS])
 def test_a_function_of_two_has_numpys_dtype_or_refuses_as_numpy_does(name: str) -> None:
     function = getattr(np, name)
-    operands = (*ALL, *(() if name in promotion.PRODUCTS else SCALARS))
+    operands = (*ALL, *(() if name in dtypes.PRODUCTS else SCALARS))
     for one, two in itertools.product(operands, operands):
         if isinstance(one, type) and isinstance(two, type):
             continue
         assert _ours(name, one, two) == _numpys(function, _value(one, name), _value(two, name)), (one, two)
 
 
-@pytest.mark.parametrize("name", [*promotion.OF_ONE, *promotion.OVER_AXES])
+@pytest.mark.parametrize("name", [*dtypes.OF_ONE, *dtypes.OVER_AXES])
 def test_a_function_of_one_has_numpys_dtype_or_refuses_as_numpy_does(name: str) -> None:
     for each in ALL:
         assert _ours(name, each) == _numpys(getattr(np, name), np.zeros(2, each)), each
@@ -65,6 +65,6 @@ def test_a_function_of_one_has_numpys_dtype_or_refuses_as_numpy_does(name: str) 
 
 def test_a_refusal_says_what_to_do() -> None:
     with pytest.raises(UnsupportedDTypeError, match=r"subtract of bool and bool .* use xp\.logical_xor"):
-        promotion.result("subtract", ALL[0], ALL[0])
+        dtypes.result("subtract", ALL[0], ALL[0])
     with pytest.raises(UnsupportedDTypeError, match=r"bitwise_and of float32 and int .* xp\.astype"):
-        promotion.result("bitwise_and", np.dtype("float32"), int)
+        dtypes.result("bitwise_and", np.dtype("float32"), int)

@@ -7,8 +7,8 @@ and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md, 
 pytest-xdist the tests run in several processes: ``-n 12``.
 
 The suite reads results with ``float(x)``, ``bool(x)`` and their kin, which `sim` refuses because on a GPU they copy and
-wait. Here they are given a meaning, ``xferlib.to_host(x).item()``, for the suite to read with, and the tests of these
-conversions themselves are skipped, with the other deliberate refusals below.
+wait. Here it allows them; the tests of these conversions themselves are skipped, with the other deliberate refusals
+below.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ import importlib
 import os
 import sys
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import xferlib as xl
-from xferlib.sim.arrays import SimArray
 
 CONVERSIONS = "float(x), int(x), bool(x), complex(x) and x as an index would copy to the host: refused"
 SHARING = "memory of a simulated device is shared with no other library"
@@ -102,26 +99,6 @@ class Suite:
         return "\n".join(lines)
 
 
-def _read_as(kind: Any) -> Any:
-    return lambda array: kind(xl.to_host(array).item())
-
-
-def give_the_suite_a_way_to_read() -> None:
-    """Let conversions of one element copy it to the host."""
-    for kind in (bool, int, float, complex):
-        setattr(SimArray, f"__{kind.__name__}__", _read_as(kind))
-    SimArray.__index__ = _read_as(int)  # type: ignore[method-assign]
-
-
-def prepared(backend: str) -> AbstractContextManager[Any]:
-    """A block for the run of the suite, in which a backend's arrays do what the suite needs."""
-    if backend == "torch":
-        return importlib.import_module(MODULES["torch"]).numpy_operators()  # type: ignore[no-any-return]
-    if backend == "sim":
-        give_the_suite_a_way_to_read()
-    return nullcontext()
-
-
 # --- the plug-in, which each of pytest-xdist's processes loads by the name of this module
 
 
@@ -131,9 +108,10 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_configure(config: Any) -> None:
     backend = os.environ["XFERLIB_BACKEND"]
-    stack = ExitStack()
-    stack.enter_context(prepared(backend))
-    config.add_cleanup(stack.close)
+    if backend == "torch":
+        stack = ExitStack()
+        stack.enter_context(importlib.import_module(MODULES["torch"]).numpy_operators())
+        config.add_cleanup(stack.close)
     config.pluginmanager.register(Suite(backend), "xferlib-suite")
 
 
@@ -156,7 +134,7 @@ def main(arguments: list[str]) -> int:
         position = arguments.index("--backend")
         backend = arguments[position + 1]
         del arguments[position : position + 2]
-    os.environ["XFERLIB_BACKEND"] = backend
+    os.environ |= {"XFERLIB_BACKEND": backend, "XFERLIB_SIM_IMPLICIT": "allow"}
     os.environ["ARRAY_API_TESTS_MODULE"] = MODULES.get(backend, OTHERS)
     os.chdir(suite)
     sys.path[:0] = [str(suite), str(ROOT)]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tools import digest, namespace_table, pages, peer_names  # noqa: E402 - from this tree, installed or not
-from xferlib._core import arrays as promotion  # noqa: E402
+from xferlib._core import dtypes as promotion  # noqa: E402
 from xferlib._core.dtypes import DTYPES  # noqa: E402
 from xferlib.kernels.functions import ALIASES, TABLE, guarantee, measurable  # noqa: E402
 

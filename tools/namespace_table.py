@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
-from xferlib._core import arrays as promotion  # noqa: E402
+from xferlib._core import dtypes as promotion  # noqa: E402
 from xferlib._core.dtypes import DTYPES  # noqa: E402
 from xferlib.errors import XferError  # noqa: E402
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 
 import xferlib as xl
-from xferlib._core.arrays import check_dtype, float_limits
-from xferlib._core.dtypes import SMALL_FLOATS
+from xferlib._core.arrays import check_dtype
+from xferlib._core.dtypes import SMALL_FLOATS, float_limits
 
 _PART = 1 << 24
 

@@ -17,9 +17,9 @@ from xferlib._api import files as saving
 from xferlib._api import transfers
 from xferlib._core import blocks, registry
 from xferlib._core import streams as capture
-from xferlib._core.arguments import flatten, register, say_where
 from xferlib._core.arrays import check_dtype
 from xferlib._core.thresholds import DRIVER_MOST, TOGETHER_FROM
+from xferlib._core.trees import flatten, register, say_where
 from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, many, plan

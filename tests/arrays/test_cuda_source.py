@@ -25,7 +25,8 @@ from xferlib.backends.base import (
 )
 from xferlib.errors import UnsupportedError
 from xferlib.kernels import reductions
-from xferlib.testing import fresh_registry, load_backend, promotion
+from xferlib.testing import arrays as core_arrays
+from xferlib.testing import fresh_registry, load_backend
 
 X = (np.arange(24.0) * 7 % 11).reshape(2, 3, 4)
 
@@ -147,7 +148,7 @@ def test_the_second_call_of_a_reduction_is_bound_to_one_step_whose_outputs_have_
 ) -> None:
     backend: Any = load_backend("source")
     bound: list[Any] = []
-    d = source.put(X.astype(promotion.check_dtype(dtype)))
+    d = source.put(X.astype(core_arrays.check_dtype(dtype)))
     monkeypatch.setattr(backend, "repeat_call", lambda *given, **_: bound.append(given[4]))
     reduce = getattr(reductions, name)
     first, _ = reduce(d, axis=1), reduce(d, axis=1)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xferlib as xl
 from tests.distributed import launching
 from tests.distributed.failing import free_port
 from xferlib import distributed
-from xferlib.errors import ArgumentError, DriverUnavailableError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, DriverUnavailableError, KernelTypeError, UnsupportedArrayError
 
 
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
@@ -87,7 +88,9 @@ def test_gloo_asks_for_the_name_of_the_host_only_where_it_must(
      (lambda comm: begun(comm).result(), AttributeError, r"write operation\.wait\(\)"),
      (lambda comm: begun(comm).sum(), AttributeError, r"a Collective is not an array .*write operation\.wait\(\)\.sum"),
      (lambda comm: begun(comm) + 1, UnsupportedArrayError, r"a Collective is an operation in progress, .*wait\(\)"),
-     (lambda comm: np.asarray(begun(comm)), UnsupportedArrayError, "conversion to an array: a Collective")],
+     (lambda comm: np.asarray(begun(comm)), UnsupportedArrayError, "conversion to an array: a Collective"),
+     (lambda comm: xl.get_array_module(begun(comm)), UnsupportedArrayError, r"is Collective, .*operation\.wait\(\)"),
+     (lambda comm: xl.elementwise("T x", "T y", "y = x")(begun(comm)), KernelTypeError, "write operation.wait")],
 )  # fmt: skip
 def test_names_of_other_libraries_lead_to_ours(call: Any, error: type[Exception], text: str) -> None:
     with distributed.init("single") as comm, pytest.raises(error, match=text):

@@ -13,7 +13,8 @@ from xferlib.kernels import cuda_engine, elementwise
 from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.python_frontend import NAMESPACE as F
 from xferlib.kernels.small_floats import store_bits, view_bits
-from xferlib.testing import configured, promotion
+from xferlib.testing import arrays as core_arrays
+from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
 ALL = np.random.default_rng(1).permutation(np.arange(1 << 16, dtype=np.uint16))
@@ -63,7 +64,7 @@ def is_looked_up(plan: CudaPlan) -> bool:
 def test_every_result(name: str, small: str, count: int) -> None:
     if small == "bfloat16":
         pytest.importorskip("ml_dtypes")
-    dtype = promotion.check_dtype(small)
+    dtype = core_arrays.check_dtype(small)
     kernel, x = LOOKED_UP[name], ALL[:count].view(dtype)
     found = np.zeros(count, dtype)
     plan = plan_of(kernel, [x, found])

@@ -21,11 +21,12 @@ from xferlib.kernels.elementwise import cast_into
 from xferlib.kernels.native_engine import ns_per_element
 from xferlib.kernels.reduction import HostReductionCall
 from xferlib.kernels.small_floats import store_bits, view_bits
-from xferlib.testing import configured, dtypes, promotion
+from xferlib.testing import arrays as core_arrays
+from xferlib.testing import configured, dtypes
 
 pytest.importorskip("ml_dtypes")
 
-SMALL = {name: promotion.check_dtype(name) for name in dtypes.SMALL_FLOATS}
+SMALL = {name: core_arrays.check_dtype(name) for name in dtypes.SMALL_FLOATS}
 BFLOAT16 = SMALL["bfloat16"]
 PAIRS = [(one, two) for one, two in itertools.product((*SMALL, *dtypes.DTYPES), repeat=2) if {one, two} & {*SMALL}]
 needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
@@ -44,7 +45,7 @@ def bits_of(x: Array) -> Array:
 
 def patterns(name: str, rng: np.random.Generator) -> Array:
     """Every value of a dtype of 8 or 16 bits; of others numbers of all sizes, at ties among small ones, and bits."""
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     if name == "bool":
         return np.array([False, True] * 128)
     if dtype.itemsize <= 2:
@@ -92,7 +93,7 @@ def round_once(x: Array, dtype: np.dtype[Any]) -> Array:
 def test_float64_is_rounded_once(name: str) -> None:
     x = patterns("float64", np.random.default_rng(1))
     found = np.empty(x.shape, SMALL[name])
-    promotion.copy_into(found, x)
+    core_arrays.copy_into(found, x)
     np.testing.assert_array_equal(bits_of(found), round_once(x, SMALL[name]))
 
 
@@ -106,7 +107,7 @@ def test_integers_are_rounded_once(given: str, name: str) -> None:
               for step in (-1, 0, 1) for sign in signs]  # fmt: skip
     known = [each for each in places if np.iinfo(dtype).min <= each[0] <= np.iinfo(dtype).max]
     found = np.empty(len(known), small)
-    promotion.copy_into(found, np.array([number for number, *_ in known], dtype))
+    core_arrays.copy_into(found, np.array([number for number, *_ in known], dtype))
     # The nearest float64 on the same side of the midpoint rounds to the same number.
     near = np.array([each if not step else np.nextafter(each, step * np.inf) for _, each, step in known])
     np.testing.assert_array_equal(bits_of(found), round_once(near, small))
@@ -117,8 +118,8 @@ def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Targ
     if given.startswith("complex") and wanted != "bool":
         pytest.skip("it would drop the imaginary parts")
     x = patterns(given, np.random.default_rng(2))
-    expected = np.empty(x.shape, promotion.check_dtype(wanted))
-    promotion.copy_into(expected, x)
+    expected = np.empty(x.shape, core_arrays.check_dtype(wanted))
+    core_arrays.copy_into(expected, x)
     source = put(engine, x)
     out = put(engine, np.zeros(x.shape, expected.dtype))
     cast_into(out, source)
@@ -144,9 +145,9 @@ OF_TRANSFERS = [
 @pytest.mark.parametrize(("given", "wanted"), some(OF_TRANSFERS, 3))
 def test_the_kernel_of_a_transfer_converts_as_the_host_does(given: str, wanted: str) -> None:
     """The kernel that C launches for a transfer which comes again, run on the CPU."""
-    x, dtype = patterns(given, np.random.default_rng(3)), promotion.check_dtype(wanted)
+    x, dtype = patterns(given, np.random.default_rng(3)), core_arrays.check_dtype(wanted)
     expected = np.empty(x.shape, dtype)
-    promotion.copy_into(expected, x)
+    core_arrays.copy_into(expected, x)
     launch = plan_conversion(x.shape, (dtype.itemsize,), (x.itemsize,), x.dtype, dtype)
     assert launch is not None
     found = np.zeros(expected.nbytes, np.int8)
@@ -164,11 +165,11 @@ def test_the_kernel_of_a_transfer_converts_as_the_host_does(given: str, wanted: 
 )
 def test_a_saturating_conversion_ends_at_the_largest_number(engine: targets.Target, given: str, wanted: str) -> None:
     x, form = patterns(given, np.random.default_rng(3)), dtypes.SMALL_FLOATS[wanted]
-    most = promotion.float_limits(SMALL[wanted]).max
+    most = dtypes.float_limits(SMALL[wanted]).max
     with np.errstate(all="ignore"):
         expected = np.clip(x.astype(np.float64), -most, most)
     rounded = np.empty(x.shape, SMALL[wanted])
-    promotion.copy_into(rounded, expected)
+    core_arrays.copy_into(rounded, expected)
     found = xl.to_host(xl.astype(put(engine, x), wanted, saturate=True))
     assert found.dtype == SMALL[wanted]
     assert not np.any(bits_of(found)[np.isfinite(expected)] == form.beyond)
@@ -463,10 +464,10 @@ MIXED = {
 
 @pytest.mark.parametrize(("other", "expected"), MIXED.items())
 def test_promotion(other: str, expected: str) -> None:
-    x, y = np.ones(3, BFLOAT16), np.ones(3, promotion.check_dtype(other))
+    x, y = np.ones(3, BFLOAT16), np.ones(3, core_arrays.check_dtype(other))
     for one, two in ((x, y), (y, x)):
-        assert elementwise(lambda x, y: x + y)(one, two).dtype == promotion.check_dtype(expected)
-    assert promotion.promote(BFLOAT16, y.dtype) == promotion.check_dtype(expected)
+        assert elementwise(lambda x, y: x + y)(one, two).dtype == core_arrays.check_dtype(expected)
+    assert dtypes.promote(BFLOAT16, y.dtype) == core_arrays.check_dtype(expected)
 
 
 def test_promotion_is_torchs() -> None:
@@ -594,7 +595,7 @@ def test_calls_that_come_again_have_the_same_results(
     engine: targets.Target, axes: tuple[int, ...], step: int, name: str
 ) -> None:
     """From the third one on C makes the outputs, where it can."""
-    x = (np.arange(6 * 5 * 7) / 8).astype(promotion.check_dtype(name)).reshape(6, 5, 7)
+    x = (np.arange(6 * 5 * 7) / 8).astype(core_arrays.check_dtype(name)).reshape(6, 5, 7)
     kernel = elementwise(lambda x, y: x * y + 1, name="again")
     view = lambda array: xl.get_array_module(array).permute_dims(array, axes)[::step]
     d, host = view(put(engine, x)), view(x)

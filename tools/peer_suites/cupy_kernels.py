@@ -13,8 +13,8 @@ import numpy as np
 import xferlib as xl
 from tools.peer_suites.missing import needs_compiler, skip
 from xferlib._pretend import kernels
+from xferlib._pretend.arrays import ndarray
 from xferlib._pretend.cupy import adopt
-from xferlib._pretend.cupy_arrays import ndarray
 
 
 def create_reduction_func(name: str, ops: Sequence[str], routine: Any, identity: Any = None, preamble: str = "") -> Any:

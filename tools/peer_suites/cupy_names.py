@@ -14,8 +14,8 @@ from tools.peer_suites.cupy_kernels import RawKernel, RawModule, create_reductio
 from tools.peer_suites.guards import add_guards, guard_streams, has_no_streams
 from tools.peer_suites.missing import Missing, skip
 from xferlib._pretend import functions, memory, streams
+from xferlib._pretend.arrays import ndarray
 from xferlib._pretend.cupy import array
-from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.kernels import CupyReductionKernel
 
 

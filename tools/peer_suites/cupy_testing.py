@@ -15,8 +15,8 @@ import pytest
 import xferlib as xl
 from tools.peer_suites.adapting import SHIM
 from tools.peer_suites.missing import PREFIX, skip
+from xferlib._pretend.arrays import ndarray
 from xferlib._pretend.cupy import MAKERS
-from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import to_numpy
 
 ALL = "?bBhHiIlLqQefdFD"

@@ -13,7 +13,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._api import transfers
 from xferlib._api.transfers import is_fortran
-from xferlib._core import arguments, arrays, registry
+from xferlib._core import arrays, registry
 from xferlib._core.arrays import Array, as_host_array, c_strides, check_dtype, check_number, is_c_contiguous, shape_of
 from xferlib._core.device import DeviceSpec
 from xferlib._core.observe import Kind
@@ -297,7 +297,7 @@ def get_array_module(*arrays: Any) -> ArrayModule:
     decides = None
     for array in arrays:
         cls = type(array)
-        if cls is decides or cls in arguments.SCALARS:
+        if cls is decides or cls in registry.SCALARS:
             continue
         if decides is not None and registry.by_type.get(cls) is not registry.by_type.get(decides):
             break
@@ -310,7 +310,7 @@ def get_array_module(*arrays: Any) -> ArrayModule:
 
 def _find_namespace(*arrays: Any) -> ModuleType:
     """`get_array_module` of types that the tables do not have yet, which it adds, and its errors."""
-    backend = arguments.common_backend(arrays, call="get_array_module")
+    backend = registry.common_backend(arrays, call="get_array_module")
     if backend is None:
         return np
     namespace = backend.namespace()
@@ -355,7 +355,7 @@ def get_backend(*arrays: Any) -> Backend:
         UnsupportedArrayError: Something else, such as a list, or an array that no backend knows.
         BackendUnavailableError: The default asked for by name cannot run here.
     """
-    return arguments.common_backend(arrays, call="get_backend") or registry.default_backend()
+    return registry.common_backend(arrays, call="get_backend") or registry.default_backend()
 
 
 def common(*arrays: Any, follow: Array | None = None) -> tuple[Any, ...]:
@@ -380,8 +380,8 @@ def common(*arrays: Any, follow: Array | None = None) -> tuple[Any, ...]:
         DeviceMemoryError: The target has too little memory.
     """
     if follow is not None and registry.owner_of(follow) is None:
-        raise arguments.make_unsupported_error("common", "follow", follow)
-    backends = [arguments.check_backend(each, index, call="common") for index, each in enumerate(arrays)]
+        raise registry.make_unsupported_error("common", "follow", follow)
+    backends = [registry.check_backend(each, index, call="common") for index, each in enumerate(arrays)]
     places = [None if owner is None else owner.device_of(each) for each, owner in zip(arrays, backends, strict=True)]
     target = registry.device_of(follow) if follow is not None else _find_common_device(arrays, places)
     return tuple(
@@ -646,10 +646,10 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
         DeviceMemoryError: The device has too little memory.
     """
     given = _check_arrays(arrays)
-    backend = arguments.common_backend(given, call="concat")
+    backend = registry.common_backend(given, call="concat")
     if backend is None or any(registry.owner_of(each) is not backend for each in given):  # NumPy's scalars mix
         raise ArgumentError("concat takes one or more arrays, no scalars and no None; use xferlib.asarray(x)")
-    arguments.check_device(given, backend, call="concat")
+    registry.check_device(given, backend, call="concat")
     sources = [describe.source_of(each, what=f"arrays[{index}]") for index, each in enumerate(given)]
     wanted = describe.choose_dtype(dtype, np.result_type(*(each.dtype for each in sources)))
     plan = plan_concat([each.shape for each in sources], axis, wanted)

@@ -26,8 +26,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from xferlib._core import dtypes, registry
-from xferlib._core.arguments import Staying, flatten, parts
 from xferlib._core.arrays import Array, check_dtype
+from xferlib._core.trees import Staying, flatten, parts
 from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,

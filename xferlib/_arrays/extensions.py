@@ -26,21 +26,11 @@ from xferlib._arrays.primitives import (
     unary_kernel,
 )
 from xferlib._core import streams
-from xferlib._core.arrays import (
-    Array,
-    ArrayInfo,
-    axes_of,
-    axis_of,
-    c_strides,
-    integer_of,
-    merge_axes,
-    promote,
-    sum_dtype,
-)
-from xferlib._core.dtypes import refuse_arithmetic
+from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, c_strides, integer_of, merge_axes
+from xferlib._core.backend import Matrices, Multiply, Product
+from xferlib._core.dtypes import promote, refuse_arithmetic, sum_dtype
 from xferlib._core.namespaces import check_frequencies, check_matrix, steps_to_shift
 from xferlib._runtime.checks import choice, flag
-from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (
     ArgumentError,
     LayoutError,

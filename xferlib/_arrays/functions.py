@@ -17,10 +17,22 @@ from xferlib._arrays import dlpack, indexing, primitives
 from xferlib._arrays.indexing import INDEX, fill_new, gather
 from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, check_dtype_argument, set_name
 from xferlib._core import arrays, registry
-from xferlib._core.arrays import Array, ArrayInfo, axis_of, integer_of, promote, shape_of, sum_dtype
+from xferlib._core.arrays import Array, ArrayInfo, axis_of, integer_of, shape_of
 from xferlib._core.device import Device
-from xferlib._core.dtypes import DTYPES, ask_isdtype, is_foreign, kind_of, refuse_arithmetic, small_float
+from xferlib._core.dtypes import (
+    DTYPES,
+    FloatLimits,
+    ask_isdtype,
+    float_limits,
+    is_foreign,
+    kind_of,
+    promote,
+    refuse_arithmetic,
+    small_float,
+    sum_dtype,
+)
 from xferlib._core.dtypes import find as find_dtype
+from xferlib._core.dtypes import result as find_result_dtype
 from xferlib._core.namespaces import UniqueAll, UniqueCounts, UniqueInverse, axis_to_join, check_matrix
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
@@ -289,9 +301,9 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return bool(np.can_cast(_dtype(from_), _dtype(to)))
 
 
-def finfo(type: Any, /) -> arrays.FloatLimits:  # noqa: A002 - the Array API's name
+def finfo(type: Any, /) -> FloatLimits:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of an array's."""
-    return arrays.float_limits(_dtype(type))
+    return float_limits(_dtype(type))
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
@@ -386,7 +398,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         rank = len(info.shape)
         if not rank or (axis is None and rank > 1) or axis_of(name, 0 if axis is None else axis, rank) != rank - 1:
             return None
-        result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
+        result = check_dtype_argument(dtype) or find_result_dtype(name, info.dtype)
         return indexing.plan_scan(lib, x, result, symbol)
 
     def operate(
@@ -403,7 +415,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         if not info.shape:
             x = primitives.reshape(lib, x, (1,))
         along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
-        result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
+        result = check_dtype_argument(dtype) or find_result_dtype(name, info.dtype)
         wide = sum_dtype(result)
         rows = indexing.scan(lib, primitives.moveaxis(lib, x, along, -1), wide, symbol)
         if include_initial:

@@ -16,9 +16,9 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, numpys, primitives
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import arguments, arrays, dtypes, namespaces, registry
-from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS, Array
-from xferlib._core.dtypes import DTYPES
+from xferlib._core import dtypes, namespaces, registry
+from xferlib._core.arrays import Array
+from xferlib._core.dtypes import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS
 from xferlib._core.namespaces import RENAMED, find_name
 from xferlib._runtime.checks import ARRAY_NAMES
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, quote
@@ -443,7 +443,7 @@ _CONSTANTS: dict[str, Any] = {
 
 def names() -> frozenset[str]:
     """The names of functions that every namespace has."""
-    tables = (arrays.OF_ONE, arrays.OF_TWO, REDUCTIONS, ACCUMULATIONS, DEVIATIONS)
+    tables = (dtypes.OF_ONE, dtypes.OF_TWO, REDUCTIONS, ACCUMULATIONS, DEVIATIONS)
     return frozenset(itertools.chain((each.__name__ for each in (*_FUNCTIONS, *numpys.FUNCTIONS)), *tables))
 
 
@@ -514,7 +514,7 @@ def make(
 def _bind_computed(lib: Primitives) -> dict[str, Any]:
     """The functions of elements, and those that reduce."""
     kinds: tuple[tuple[Callable[[Primitives, str], Function], Iterable[str]], ...] = (
-        (primitives.unary, arrays.OF_ONE), (primitives.binary, arrays.OF_TWO), (functions.reduction, REDUCTIONS),
+        (primitives.unary, dtypes.OF_ONE), (primitives.binary, dtypes.OF_TWO), (functions.reduction, REDUCTIONS),
         (functions.accumulation, ACCUMULATIONS), (functions.deviation, DEVIATIONS),
     )  # fmt: skip
     return {name: make(lib, name) for make, names in kinds for name in names}
@@ -563,7 +563,7 @@ def get_exact_module(*arrays: Any) -> ArrayModule:
     Raises:
         MixedBackendsError, UnsupportedArrayError, UnsupportedError: As `get_array_module`.
     """
-    backend = arguments.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
+    backend = registry.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
     own = [type(each) for each in arrays if registry.owner_of(each) is backend and not isinstance(each, np.generic)]
     array_type: Any = own[0] if own else np.ndarray
     return _exact_module(backend, array_type)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._core import arguments, arrays, observe, registry
-from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import is_stored, letter_of, typestr_of
+from xferlib._core import arrays, observe, registry
+from xferlib._core.arrays import Array, ArrayInfo, array_at, axes_of, axis_of, check_dtype, number
+from xferlib._core.dtypes import is_stored, letter_of, promote
+from xferlib._core.dtypes import result as find_result_dtype
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -33,9 +33,8 @@ from xferlib.kernels.arguments import is_scalar
 from xferlib.kernels.elementwise import cast_into
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
+    from xferlib._core.backend import Backend, FunctionLibrary, MatrixProducts
     from xferlib._core.device import Device, RawStream
-    from xferlib.backends.device_math import FunctionLibrary, MatrixProducts
     from xferlib.kernels.cuda_arrays import ArrayKernel, RadixSort
 
 
@@ -56,8 +55,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
     dtype: np.dtype[Any] = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
-    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": typestr_of(dtype), "version": 3}
-    return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
+    return array_at(_BASE, shape, strides, dtype)
 
 
 def _kind(number: Any) -> Any:
@@ -167,7 +165,7 @@ class Primitives:
         if owner is self.backend:
             return self.own(value)
         if owner is not None:
-            raise arguments.make_mixed_backends_error(name, ("one operand", self.backend), ("another", owner))
+            raise registry.make_mixed_backends_error(name, ("one operand", self.backend), ("another", owner))
         if isinstance(value, np.generic):
             raise UnsupportedArrayError(
                 f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"
@@ -193,7 +191,7 @@ class Primitives:
         found = [self.info(each) for each in arrays]
         for each in found[1:]:
             if each.device is not found[0].device:
-                raise arguments.make_mixed_devices_error(
+                raise registry.make_mixed_devices_error(
                     name, ("an argument", found[0].device), ("another", each.device)
                 )
         return found
@@ -468,7 +466,7 @@ def _dtype_in_place(name: str, target: np.dtype[Any], other: np.dtype[Any] | typ
     Raises:
         UnsupportedDTypeError: There is no such result, or it does not fit into the target.
     """
-    found = arrays.result(name, target, other)
+    found = find_result_dtype(name, target, other)
     check_holds(name, found, target)
     return found
 
@@ -560,7 +558,7 @@ def clip(
     if not limits:
         return lib.copy(lib.array("clip", x))
     x, *limits = with_array(lib, "clip", (x, *limits))
-    common = arrays.promote(*(_kind(each) if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
+    common = promote(*(_kind(each) if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
     limits = [number(each, common) if is_scalar(each) else each for each in limits]
     try:
         if len(limits) == 2:

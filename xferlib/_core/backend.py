@@ -9,7 +9,7 @@
 - A missing ability that programs call is a flag in `Capabilities` with its reason, never an attribute that is not
   there. A fact that a library does not tell, such as `Backend.device_identity`, has a neutral default and no flag.
 - What only makes transfers faster is one optional interface, `FastPath`. A backend without it gives the same results,
-  and so does one without `backends.device_math`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
+  and so does one without `FunctionLibrary`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
 
 `xferlib.backends` tells how to add one.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from xferlib._core.arrays import Array, ArrayInfo
@@ -130,9 +131,9 @@ class Backend(ABC):
     # --- All that follows has defaults, which suit a library that computes at once and keeps no history.
 
     products: Any = None
-    """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
+    """A `MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
     function_library: Any = None
-    """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
+    """A `FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
 
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
@@ -666,3 +667,62 @@ class DirectCopies(NamedTuple):
     default one. None: `Backend.empty` makes it."""
     memory: tuple[tuple[str, ...], type | None, tuple[str, ...]] | None = None
     """How arrays tell to which stream their memory belongs, a `MemoryPath` of `xferlib._native`; None: they do not."""
+
+
+# Other libraries for the namespace of a device: products of matrices, linear algebra, transforms.
+#
+# A backend whose arrays xferlib gives a namespace may have each of these. Shared code prepares the operands, so that
+# each method is a few calls of a library.
+
+
+class Matrices(NamedTuple):
+    """Matrices in an array, each row by row; distances are in elements."""
+
+    offset: int
+    """Of the first one, in bytes from the array's address."""
+    leading: int
+    """From one row to the next; from one column to the next where ``is_transposed``."""
+    step: int
+    """From one matrix to the next; 0: there is one for all."""
+    is_transposed: bool = False
+    """Whether they lie column by column."""
+
+
+class Product(NamedTuple):
+    """``out = left @ right`` for a batch of matrices of ``rows`` and ``inner``, and of ``inner`` and ``columns``."""
+
+    dtype: np.dtype[Any]
+    """Of all three, float or complex; float16 is summed in float32."""
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    left: Matrices
+    right: Matrices
+    out: Matrices
+
+
+class Multiply(Protocol):
+    """Multiplies the matrices of arrays, which are given by their addresses."""
+
+    def __call__(self, left: int, right: int, out: int, *, stream: RawStream) -> None: ...
+
+
+class MatrixProducts(Protocol):
+    """A library that multiplies matrices."""
+
+    def multiplier(self, product: Product) -> Multiply:
+        """Prepare the multiplication of matrices that lie so in three arrays."""
+
+
+class FunctionLibrary(Protocol):
+    """Another array library, which computes over the memory of a backend's arrays."""
+
+    namespace: Any
+    """Its module with ``linalg`` and ``fft``, whose functions are NumPy's."""
+
+    def inside(self, stream: RawStream) -> AbstractContextManager[None]:
+        """For a block: its functions enqueue on ``stream``, and raise ``LinAlgError`` for a singular matrix."""
+
+    def view(self, info: ArrayInfo) -> Any:
+        """One of its arrays over the memory of an array in C order."""

@@ -1,4 +1,4 @@
-"""The table of dtypes: NumPy's, the small floats of ml_dtypes, and storage that only moves.
+"""The table of dtypes: NumPy's, the small floats of ml_dtypes, and storage that only moves; the dtype of each result.
 
 A dtype is a ``numpy.dtype`` everywhere. Those of bfloat16 and float8 are ml_dtypes', which is imported where the first
 them is met. A packed one is a record of one byte whose field has its name: NumPy refuses arithmetic of it, and no
@@ -196,6 +196,24 @@ def float_info(dtype: DType) -> Any:
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
 
 
+class FloatLimits(NamedTuple):
+    """The result of `finfo`: Python numbers, as the Array API demands; of the real part, for complex dtypes."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
+    """The limits of a float dtype of NumPy's or ml_dtypes'."""
+    info = float_info(dtype)
+    eps, most, least, normal = (float(each) for each in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatLimits(info.bits, eps, most, least, normal, dtype)
+
+
 def ask_isdtype(dtype: Any, kind: Any, otherwise: Callable[[Any, Any], Any]) -> bool:
     """The Array API's ``isdtype`` of dtypes that NumPy has not; of others by a library's function."""
     if not isinstance(dtype, np.dtype) or not (is_foreign(dtype) or not is_numpys(dtype)):
@@ -295,3 +313,145 @@ def refuse_arithmetic(dtype: DType, what: str) -> None:
     name = _names.get(dtype, "")
     if name in STORED:
         raise UnsupportedDTypeError(f"{what} is {name}, {STORED[name].content}")
+
+
+# The dtype of every result: the rules of NumPy 2, which are those of the Array API and more.
+#
+# A dtype is one letter of `CODES`, and a rule is one letter for each of them: the result's dtype, or ``-`` where NumPy
+# refuses the call. A function of two arrays applies its rule to the dtype that both promote to. Arrays without axes and
+# NumPy's scalars promote as other arrays do. A Python scalar takes the dtype of the array beside it, unless its kind is
+# higher.
+#
+# The rules are data, as NumPy 2.0 had other ones for rounding; tests hold them to the installed NumPy.
+
+CODES = "?bhilBHILefdFD"
+"""The letters of `DTYPES`, in the same order: NumPy's own, but `l` and `L` are 64 bits on every system."""
+
+_SAME = CODES
+_NO_BOOL = "-bhilBHILefdFD"
+_BOOL_COUNTS = "bbhilBHILefdFD"
+_FLOATS = "dddddddddefdFD"
+_BY_WIDTH = "eefddefddefdFD"
+_REAL_BY_WIDTH = "eefddefddefd--"
+_REAL = "?bhilBHILefd--"
+_WHOLE = "?bhilBHIL-----"
+_SHIFTS = "bbhilBHIL-----"
+_TRUTH = "?" * 14
+_PARTS = "?bhilBHILefdfd"
+_SUMS = "lllllLLLLefdFD"
+_INDEX = "l" * 14
+
+OF_TWO: dict[str, str] = {
+    "add": _SAME, "subtract": _NO_BOOL, "multiply": _SAME, "divide": _FLOATS,
+    "floor_divide": "bbhilBHILefd--", "remainder": "bbhilBHILefd--", "pow": _BOOL_COUNTS,
+    "maximum": _SAME, "minimum": _SAME,
+    "bitwise_and": _WHOLE, "bitwise_or": _WHOLE, "bitwise_xor": _WHOLE,
+    "bitwise_left_shift": _SHIFTS, "bitwise_right_shift": _SHIFTS,
+    "equal": _TRUTH, "not_equal": _TRUTH, "less": _TRUTH, "less_equal": _TRUTH, "greater": _TRUTH,
+    "greater_equal": _TRUTH, "logical_and": _TRUTH, "logical_or": _TRUTH, "logical_xor": _TRUTH,
+    "atan2": _REAL_BY_WIDTH, "copysign": _REAL_BY_WIDTH, "hypot": _REAL_BY_WIDTH, "logaddexp": _REAL_BY_WIDTH,
+    "nextafter": _REAL_BY_WIDTH,
+}  # fmt: skip
+"""The rules of functions of two arrays, element by element."""
+
+PRODUCTS: dict[str, str] = {"matmul": _SAME, "tensordot": _SAME, "vecdot": _SAME}
+"""Those of products."""
+
+OF_ONE: dict[str, str] = {
+    "abs": _PARTS, "real": _PARTS, "imag": _PARTS, "positive": _NO_BOOL, "negative": _NO_BOOL, "sign": _NO_BOOL,
+    "conj": _BOOL_COUNTS, "square": _BOOL_COUNTS, "reciprocal": _BOOL_COUNTS, "bitwise_invert": _WHOLE,
+    "ceil": _REAL, "floor": _REAL, "trunc": _REAL, "round": "ebhilBHILefdFD",
+    "isfinite": _TRUTH, "isinf": _TRUTH, "isnan": _TRUTH, "logical_not": _TRUTH, "signbit": "?" * 12 + "--",
+    **dict.fromkeys(
+        ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
+         "log2", "sin", "sinh", "sqrt", "tan", "tanh"), _BY_WIDTH,
+    ),
+}  # fmt: skip
+"""Those of functions of one array, element by element."""
+
+OVER_AXES: dict[str, str] = {
+    "sum": _SUMS, "prod": _SUMS, "cumulative_sum": _SUMS, "cumulative_prod": _SUMS,
+    "mean": _FLOATS, "std": "dddddddddefdfd", "var": "dddddddddefdfd",
+    "max": _SAME, "min": _SAME, "argmax": _INDEX, "argmin": _INDEX, "count_nonzero": _INDEX,
+    "all": _TRUTH, "any": _TRUTH,
+    "sort": _SAME, "argsort": _INDEX, "diff": _SAME,
+}  # fmt: skip
+"""Those of functions of one array that look at elements together."""
+
+RULES: dict[str, str] = {**OF_TWO, **PRODUCTS, **OF_ONE, **OVER_AXES}
+"""The result's dtype of each function."""
+
+PAIRED_BY_WIDTH = ("atan2", "copysign", "hypot", "logaddexp", "nextafter")
+"""Functions that promote two arrays after each has become a float: uint8 and int8 are float16, not float32 by int16."""
+
+_NUMPY = dict(zip(CODES, map(np.dtype, DTYPES), strict=True))
+_CODE = {dtype: code for code, dtype in _NUMPY.items()}
+
+
+def promote(*operands: DType | type) -> DType:
+    """The dtype of arrays of these dtypes, and of Python scalars of these types, together."""
+    if (small := promote_small_floats(operands)) is not None:
+        return promote(*small) if isinstance(small, tuple) else small
+    return np.result_type(*(each(0) if isinstance(each, type) else each for each in operands))
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """The dtype in which floats of a dtype are summed: of those of 16 bits float32."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 and kind_of(dtype) == "f" else dtype
+
+
+@functools.cache
+def result(name: str, *operands: DType | type) -> DType:
+    """The dtype of a function's result.
+
+    Args:
+        name: One of `RULES`.
+        *operands: The dtypes of arrays and NumPy scalars, the types of Python scalars.
+
+    Raises:
+        UnsupportedDTypeError: NumPy has no such function of these, or one of them only moves.
+    """
+    for each in operands:
+        if isinstance(each, np.dtype):
+            refuse_arithmetic(each, f"{name}: an argument")
+    rule, small = RULES[name], promote_small_floats(operands)
+    if isinstance(small, tuple):
+        return result(name, *small)
+    if small is not None:  # as float32, which is rounded once
+        code = rule[CODES.index("f")]
+        if code == "f":
+            return small
+    elif name in PAIRED_BY_WIDTH and not any(isinstance(each, type) for each in operands):
+        found = [rule[CODES.index(_CODE[each])] for each in operands]  # type: ignore[index]
+        code = "-" if "-" in found else _CODE[promote(*(_NUMPY[each] for each in found))]
+    else:
+        code = rule[CODES.index(_CODE[promote(*operands)])]
+    if code == "-":
+        listed = " and ".join(each.__name__ if isinstance(each, type) else each.name for each in operands)
+        remedy = _REMEDIES.get(name, "convert with xp.astype first")
+        raise UnsupportedDTypeError(f"{name} of {listed} does not exist, in NumPy as here; {remedy}")
+    return _NUMPY[code]
+
+
+_REMEDIES = {
+    "subtract": "use xp.logical_xor of booleans, or convert one with xp.astype(x, 'int8')",
+    "negative": "use xp.logical_not of booleans, or convert with xp.astype(x, 'int8')",
+    "signbit": "take xp.real(x) or xp.imag(x) first",
+    "floor": "take xp.real(x) or xp.imag(x) first",
+    "ceil": "take xp.real(x) or xp.imag(x) first",
+    "trunc": "take xp.real(x) or xp.imag(x) first",
+}
+
+
+# --- the Array API's names: of what operators call, and of the results of functions of sets
+
+BINARY_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+UNARY_OPERATORS = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+"""Functions by the names of Python's operators, without their underscores."""

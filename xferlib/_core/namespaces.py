@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib._core import dtypes
-from xferlib._core.arrays import Array, axes_of, axis_of, float_limits
+from xferlib._core.arrays import Array, axes_of, axis_of
+from xferlib._core.dtypes import float_limits
 from xferlib.errors import (
     ArgumentError,
     LayoutError,

@@ -23,7 +23,7 @@ import numpy as np
 
 from xferlib._core import blocks, device, observe
 from xferlib._core.device import Device, DeviceParts, DeviceSpec, make_device, parse, refuse_device
-from xferlib._runtime import process, torch_compile
+from xferlib._runtime import checks, process, torch_compile
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
 from xferlib.errors import (
@@ -33,6 +33,8 @@ from xferlib.errors import (
     ConfigError,
     DeviceNotFoundError,
     ForkError,
+    MixedBackendsError,
+    MixedDevicesError,
     UnsupportedArrayError,
     did_you_mean,
     quote,
@@ -1009,3 +1011,89 @@ def get_device(spec: Any = None) -> Device:
     if isinstance(spec, (str, int, Device, np.generic)) or owner_of(spec) is None:
         return resolve(spec)
     return device_of(spec)
+
+
+# Arrays of one call: the backend that they share, and the errors where they share none, or no device.
+
+SCALARS = (bool, int, float, complex, type(None))
+
+
+def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
+    """The one backend of all arrays among ``arrays``; None if there is none. Python scalars and None mix.
+
+    NumPy's scalars mix with arrays of every backend, and are NumPy's where there is no array.
+
+    Raises:
+        MixedBackendsError: Arrays of two backends.
+        UnsupportedArrayError: As `check_backend`.
+    """
+    found: Backend | None = None
+    of_scalars: Backend | None = None
+    first = 0
+    for index, array in enumerate(arrays):
+        backend = check_backend(array, index, call=call)
+        if backend is None:
+            continue
+        if isinstance(array, np.generic):
+            of_scalars = backend
+            continue
+        if found is None:
+            found, first = backend, index
+        elif backend is not found:
+            raise make_mixed_backends_error(call, (f"argument {first}", found), (f"argument {index}", backend))
+    return of_scalars if found is None else found
+
+
+def check_backend(array: Any, index: int, *, call: str) -> Backend | None:
+    """The backend of an argument; None for Python scalars and None.
+
+    Raises:
+        UnsupportedArrayError: It is neither an array of a backend nor a scalar.
+    """
+    backend = owner_of(array)
+    if backend is None and not isinstance(array, SCALARS):
+        raise make_unsupported_error(call, f"argument {index}", array)
+    return backend
+
+
+def make_unsupported_error(call: str, what: str, array: Any) -> UnsupportedArrayError:
+    """The error for an object that is an array of no backend."""
+    name = type(array).__name__
+    remedy = getattr(type(array), "array_remedy", "pass it through xferlib.to_device() first")  # as of `ArrayUse`
+    if isinstance(array, str):
+        remedy = "give an array; a backend is chosen by name with xferlib.use_backend(name)"
+    if hasattr(type(array), "__array_namespace__"):
+        name = f"{type(array).__module__}.{name}"
+        remedy += ", or compute with the functions of x.__array_namespace__()"
+    return UnsupportedArrayError(f"{call}: {what} is {name}, not an array of any backend; {remedy}")
+
+
+def make_mixed_backends_error(call: str, one: tuple[str, Backend], two: tuple[str, Backend]) -> MixedBackendsError:
+    """The error for arrays of two backends, naming both and the call that remedies it."""
+    (what_one, first), (what_two, second) = one, two
+    return MixedBackendsError(
+        f"{call}: {what_one} is a {first.name} array and {what_two} a {second.name} array; "
+        f"move one of them first: xferlib.to_device(x, backend={first.name!r}) or xferlib.to_host(x); "
+        "xferlib.common(x, y) moves what is elsewhere"
+    )
+
+
+def check_device(arrays: tuple[Any, ...], backend: Backend, *, call: str) -> None:
+    """Refuse arrays of two devices of one backend.
+
+    Raises:
+        MixedDevicesError: There are two.
+    """
+    first = backend.device_of(arrays[0])
+    for index, array in enumerate(arrays):
+        if (device := backend.device_of(array)) is not first:
+            raise make_mixed_devices_error(call, ("argument 0", first), (f"argument {index}", device))
+
+
+def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
+    """The error for arrays of two devices, naming both and the call that remedies it."""
+    (what_one, first), (what_two, second) = one, two
+    # Where nothing said so, an array is on the current device: that one is likely to be there by mistake.
+    is_forgotten = current_device(part_of(first)) is first
+    remedy = checks.remedy_calls.unite(str(second if is_forgotten else first))
+    return MixedDevicesError(f"{call}: {what_one} is on {first} and {what_two} on {second}; {remedy}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from xferlib._core import blocks, observe, registry
-from xferlib._core.arrays import BINARY_OPERATORS
 from xferlib._core.device import (
     Capture,
     Device,
@@ -27,12 +26,12 @@ from xferlib._core.device import (
     opened,
     stream_text,
 )
+from xferlib._core.dtypes import BINARY_OPERATORS
 from xferlib._core.observe import Kind
 from xferlib._runtime import checks
-from xferlib._runtime.awaiting import wait_for
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._runtime.process import reset_in_child
-from xferlib._runtime.threads import deferred
+from xferlib._runtime.threads import deferred, wait_in_task
 from xferlib.errors import (
     ArgumentError,
     CaptureError,
@@ -283,7 +282,7 @@ class Event(ProcessBound):
             self._await(self._backend)
 
     def __await__(self) -> Generator[Any, None, None]:
-        return wait_for(self.synchronize)
+        return wait_in_task(self.synchronize)
 
     @observe.user_call(lambda self, backend: (backend, 0))
     def _await(self, backend: Backend) -> None:
@@ -603,8 +602,9 @@ class ArrayUse(ProcessBound):
     __slots__ = ()
     _elsewhere = "send the array that it gives"
     __array_priority__ = 1000.0
-    _instead: ClassVar[tuple[str, str]] = ("a Transfer is a copy in progress", RESULT_REMEDY)
-    """The sort of thing, and the way to its array."""
+    _is_what: ClassVar[str] = "a Transfer is a copy in progress"
+    array_remedy: ClassVar[str] = RESULT_REMEDY
+    """The way to its array."""
     _peers: ClassVar[Mapping[str, str]] = checks.TRANSFER_NAMES
     """Names of other libraries' handles, and ours."""
 
@@ -618,15 +618,14 @@ class ArrayUse(ProcessBound):
         raise self._refusal(f"numpy.{function.__name__}")
 
     def _refusal(self, what: str) -> UnsupportedArrayError:
-        is_what, remedy = self._instead
-        return UnsupportedArrayError(f"{what}: {is_what}, not an array; {remedy}")
+        return UnsupportedArrayError(f"{what}: {self._is_what}, not an array; {self.array_remedy}")
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and hasattr(np.ndarray, name):
-                what, remedy = self._instead[0].partition(" is ")[0], self._instead[1]
-                text = f"{what} is not an array and has no {name!r}; {remedy}.{name}"
+                what = self._is_what.partition(" is ")[0]
+                text = f"{what} is not an array and has no {name!r}; {self.array_remedy}.{name}"
                 raise AttributeError(text, name=name, obj=self)
             checks.refuse(self, name, self._peers)
 

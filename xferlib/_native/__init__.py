@@ -364,7 +364,7 @@ def _bind_for_numpy(name: str, *facts: Any) -> Callable[..., Any] | None:
     return found
 
 
-# Kernels on simulated arrays, as `simulator.c` enqueues them: each function here gives None where it is not compiled.
+# Kernels on simulated arrays, as `simulator.c` enqueues them.
 
 
 def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[list[Any], dict[Any, None], Any], int] | None:
@@ -384,28 +384,15 @@ def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[list[Any],
     return found
 
 
-def bind_simulated_launch(*facts: Any) -> Callable[..., Any] | None:
-    """`PreparedLaunch.enqueue` of arguments, what computes, and the place of the call: the new array, or None."""
+def bind_simulated(name: str, *facts: Any) -> Callable[..., Any] | None:
+    """Make a function of `simulator.c`, which has the arguments here; None where it is not compiled.
+
+    ``launch``: `PreparedLaunch.enqueue` of arguments, what computes, and the place of the call. ``call``: a call that
+    comes to one launch. ``steps``: `KnownSteps.repeat`. ``operation``: repeats known calls of another function, of
+    arguments, options, and the frame of the caller.
+    """
     module = find_calls()
-    return None if module is None else module.bind_simulated_launch(*facts)
-
-
-def bind_simulated_call(*facts: Any) -> Callable[..., Any] | None:
-    """A call that comes to one launch, of arguments and the place of the call."""
-    module = find_calls()
-    return None if module is None else module.bind_simulated_call(*facts)
-
-
-def bind_simulated_steps(steps: tuple[Any, ...], result: Any) -> Callable[..., Any] | None:
-    """`KnownSteps.repeat`."""
-    module = find_calls()
-    return None if module is None else module.bind_simulated_steps(steps, result)
-
-
-def bind_simulated_operation(table: dict[Any, Any], name: str, keys: int) -> Callable[..., Any] | None:
-    """A function that repeats known calls of another one, of arguments, options, and the frame of the caller."""
-    module = find_calls()
-    return None if module is None else module.bind_simulated_operation(table, name, keys)
+    return None if module is None else getattr(module, f"bind_simulated_{name}")(*facts)
 
 
 class NoLease:

@@ -40,7 +40,6 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._api import transfers
 from xferlib._core import observe, registry
-from xferlib._core.arguments import flatten, say_where
 from xferlib._core.arrays import address, address_in_order, as_host_array, check_dtype, refuse_truncated
 from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
@@ -54,6 +53,7 @@ from xferlib._core.thresholds import (
     PINNED_QUERY_FROM,
     SMALL_NBYTES,
 )
+from xferlib._core.trees import flatten, say_where
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
 from xferlib._runtime.checks import guard_end

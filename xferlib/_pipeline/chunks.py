@@ -31,11 +31,11 @@ import numpy as np
 from xferlib import tree
 from xferlib._api import transfers
 from xferlib._core import registry
-from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.streams import Stream, current_stream
 from xferlib._core.thresholds import LARGE_NBYTES, SMALL_NBYTES
+from xferlib._core.trees import flatten
 from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.batches import Router
 from xferlib._pipeline.feeds import ThreadedFeed, copy_streams, targets_of

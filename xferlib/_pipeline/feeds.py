@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._core import observe, registry
-from xferlib._core.arguments import flatten
 from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST, THREAD_FROM_NS
+from xferlib._core.trees import flatten
 from xferlib._memory import lifetimes
 from xferlib._pipeline.batches import WHOLE_MOST, Batch, Route, Router, hold_source, send
 from xferlib._pipeline.readers import Readers

@@ -12,17 +12,16 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import registry, streams
-from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
+from xferlib._core.trees import flatten
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import CopyStreams, ListFeed, ThreadedFeed, targets_of
 from xferlib._pipeline.readers import Readers, count_workers, make_batches
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
-from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
-from xferlib._runtime.threads import Handed
+from xferlib._runtime.threads import Handed, iterate_in_task
 from xferlib._transfer import describe, plan
 from xferlib._transfer.describe import HostEnd
 from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
@@ -99,7 +98,7 @@ class Prefetcher(ProcessBound, _ReadBatches, Iterator[Batch_co]):
         return self._has_ended or (self._reader is not None and self._reader.has_ended)
 
     def __aiter__(self) -> AsyncIterator[Batch_co]:
-        return iterate(self)
+        return iterate_in_task(self)
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)

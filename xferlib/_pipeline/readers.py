@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib._core.arguments import flatten, locate_leaves, take_apart
+from xferlib._core.trees import flatten, locate_leaves, take_apart
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import checks
 from xferlib._runtime.checks import MOST_AHEAD, guard_end, whole

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from xferlib._core import registry
-from xferlib._core.arguments import parts, remake
 from xferlib._core.arrays import check_dtype
 from xferlib._core.dtypes import NAMES, SUPPORTED, name_of
 from xferlib._core.registry import use_backend
 from xferlib._core.streams import refuse_current
+from xferlib._core.trees import parts, remake
 from xferlib._pipeline import rows
 from xferlib._pipeline.chunks import MapRequest, Results, run_here
 from xferlib._pipeline.feeds import list_device_specs, targets_of

@@ -23,10 +23,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import xferlib as xl
-from xferlib._core import remedies
 from xferlib._core.device import Device
 from xferlib._pretend import policy
 from xferlib._pretend.policy import PretendError as PretendError
+from xferlib._runtime import checks
 from xferlib.errors import ArgumentError, quote
 
 LIBRARIES = ("cupy", "pycuda")
@@ -132,7 +132,7 @@ def install(*libraries: str) -> None:
         add_modules(find_tables(library))
     from xferlib._pretend import streams  # whose errors are in a program's own words
 
-    remedies.calls = streams.CupyCalls() if libraries[0] == "cupy" else streams.PycudaCalls()
+    checks.remedy_calls = streams.CupyCalls() if libraries[0] == "cupy" else streams.PycudaCalls()
 
 
 def run(library: str, program: str, arguments: Sequence[str]) -> None:

@@ -14,8 +14,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._pretend import ModuleTable, functions, kernels, memory, policy, streams
-from xferlib._pretend.arrays import axes_of, check_dtype, order_of
-from xferlib._pretend.cupy_arrays import make_order, make_shape, ndarray
+from xferlib._pretend.arrays import axes_of, check_dtype, make_order, make_shape, ndarray, order_of
 from xferlib._pretend.functions import to_numpy
 
 VERSION = "14.2.0"

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 import xferlib as xl
+from xferlib._core.dtypes import OF_ONE, OF_TWO, OVER_AXES
+from xferlib._core.namespaces import RENAMED
 from xferlib._pretend import policy
 from xferlib.errors import (
     ArgumentError,
@@ -19,24 +21,15 @@ from xferlib.errors import (
     UnsupportedError,
 )
 
-_STANDARD = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan2", "arctanh": "atanh", "bitwise_not": "bitwise_invert", "conjugate": "conj", "amax": "max",
-    "amin": "min", "concatenate": "concat", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",
-    "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift", "true_divide": "divide",
-    **{name: name for name in (
-        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh",
-        "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-        "broadcast_to", "ceil", "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "divide", "equal", "exp",
-        "expand_dims", "expm1", "flip", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag",
-        "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
-        "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min",
-        "minimum", "moveaxis", "multiply", "negative", "nextafter", "not_equal", "positive", "pow", "prod", "real",
-        "reciprocal", "remainder", "roll", "sign", "signbit", "sin", "sinh", "sqrt", "square", "stack", "std",
-        "subtract", "sum", "take_along_axis", "tan", "tanh", "tril", "triu", "trunc", "var",
-    )},
-}  # fmt: skip
+_SAME = {
+    *OF_ONE, *OF_TWO, *OVER_AXES, "broadcast_to", "concat", "expand_dims", "flip", "matmul", "moveaxis", "roll",
+    "stack", "take_along_axis", "tril", "triu",
+} - {"argsort", "cumulative_prod", "cumulative_sum", "diff", "round", "sort"}  # fmt: skip
 """Functions of the device's namespace that do what NumPy's of that name does, with the same keywords."""
+_STANDARD = {name: name for name in _SAME} | {"mod": "remainder"} | {
+    name: standard for name, standard in RENAMED.items() if standard in _SAME and hasattr(np, name) and name != "fabs"
+}  # fmt: skip
+"""These by NumPy's names, but for `fabs`, which makes floats of integers."""
 
 CHOSEN: dict[str, Callable[..., Any]] = {}
 """Functions that take the place of the namespace's of that name."""

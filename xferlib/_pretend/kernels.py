@@ -11,8 +11,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._pretend import policy
-from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.cupy_arrays import ndarray
+from xferlib._pretend.arrays import PretendedArray, ndarray
 from xferlib._pretend.functions import bare
 from xferlib._pretend.memory import CupyMemoryPointer, OwnedPointer
 from xferlib._pretend.streams import own_stream

@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 import xferlib as xl
-from xferlib._core import remedies
 from xferlib._pretend import policy
+from xferlib._runtime import checks
 from xferlib.errors import DeviceNotFoundError, XferError
 
 
@@ -42,7 +42,7 @@ class StreamBase:
         return hash(self.own)
 
 
-class CupyCalls(remedies.RemedyCalls):
+class CupyCalls(checks.RemedyCalls):
     """The calls that errors recommend, as CuPy has them."""
 
     def synchronize(self) -> str:

@@ -1,4 +1,4 @@
-"""Checks of a user's arguments, the lines of code that gave them, and other libraries' names for ours."""
+"""Checks of arguments, the lines of the program that gave them, names for ours, and the calls that errors recommend."""
 
 from __future__ import annotations
 
@@ -429,3 +429,45 @@ def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:
     given = quote(misplaced[0])
     remedy = f"device={given}" if isinstance(misplaced[0], str) else "device=, dtype=, stream= or out="
     raise TypeError(f"{call} takes one array, but {given} came by position after it; give it by name: {remedy}")
+
+
+# The calls that errors recommend, as the program writes them: xferlib's, or those of a pretended library.
+
+
+class RemedyCalls:
+    """xferlib's own. A stream is given as the program can write it."""
+
+    def synchronize(self) -> str:
+        """The host waits for all work of a device."""
+        return "xferlib.synchronize()"
+
+    def await_stream(self, stream: str) -> str:
+        """The host waits for the work of a stream."""
+        return f"{stream}.synchronize()"
+
+    def wait(self, stream: str, other: str) -> str:
+        """A stream waits for the work so far of another."""
+        return f"{stream}.wait({other})"
+
+    def write_current_stream(self, device: str) -> str:
+        """The current stream of a device, which is named where it is not the first."""
+        return f"xferlib.current_stream({repr(device) if device else ''})"
+
+    def write_default_stream(self, handle: int, device: str) -> str:
+        """CUDA's default stream, by its handle, of a device, which is named where it is not the first."""
+        return f"xferlib.Stream.from_any({handle}{f', {device!r}' if device else ''})"
+
+    def find_stream(self, value: Any) -> Any:
+        """The stream of xferlib's that an object of the program's is; other objects as they are."""
+        return value
+
+    def unite(self, device: str) -> str:
+        """Two arrays come to one device."""
+        return (
+            f"make it with device=y.device, where y is an array on {device}, or move it: "
+            f"xferlib.to_device(x, device={device!r})"
+        )
+
+
+remedy_calls = RemedyCalls()
+"""Those of the library that the program was written for."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import arguments, arrays, registry
+from xferlib._core import arrays, registry
 from xferlib._core.arrays import Array, ArrayInfo, HostArray, address, overlaps_itself, refuse_truncated
 from xferlib._core.dtypes import SUPPORTED, refuse_saturation
 from xferlib._core.streams import Stream
@@ -120,7 +120,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
                 f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
             )
         if chosen is not None and chosen is not owner:
-            raise arguments.make_mixed_backends_error("to_device", ("backend=", chosen), ("out", owner))
+            raise registry.make_mixed_backends_error("to_device", ("backend=", chosen), ("out", owner))
         into = owner.view(out)
         place = into.device
         if device is not None and registry.resolve(device, backend=owner) is not place:

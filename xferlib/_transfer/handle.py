@@ -32,8 +32,7 @@ from xferlib._core import observe
 from xferlib._core import streams as pending
 from xferlib._core.streams import PendingTransfer, Result_co, Stream
 from xferlib._memory import lifetimes as in_flight
-from xferlib._runtime.awaiting import wait_for
-from xferlib._runtime.threads import Job, deferred, workers
+from xferlib._runtime.threads import Job, deferred, wait_in_task, workers
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, quote
 
@@ -318,7 +317,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         return self._result  # type: ignore[no-any-return]
 
     def __await__(self) -> Generator[Any, None, Result_co]:
-        return wait_for(self.result)
+        return wait_in_task(self.result)
 
     def _event_device(self) -> Device:
         assert self._device is not None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import arguments, arrays, observe, registry
+from xferlib._core import arrays, observe, registry, trees
 from xferlib._core.arrays import Array, address, refuse_truncated
 from xferlib._core.backend import Run
 from xferlib._core.dtypes import SUPPORTED
@@ -355,14 +355,14 @@ def send_tree(tree: Any, backend: str | None, device: DeviceSpec) -> Any:
     """Upload a tree of a form that is known by one call of C; None, and nothing done, for any other."""
     if not _sent or observe.listener is not None:
         return None
-    return replay.tree_calls().send_tree(tree, registry.by_type, arguments.LEAVES, device, backend, _sent)
+    return replay.tree_calls().send_tree(tree, registry.by_type, trees.LEAVES, device, backend, _sent)
 
 
 def fetch_tree(tree: Any, *, is_pinned: bool) -> Any:
     """Download likewise; complete on return."""
     if not _fetched or observe.listener is not None:
         return None
-    return replay.tree_calls().fetch_tree(tree, registry.by_type, arguments.LEAVES, is_pinned, _fetched)
+    return replay.tree_calls().fetch_tree(tree, registry.by_type, trees.LEAVES, is_pinned, _fetched)
 
 
 def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], device: Device) -> list[int]:

@@ -12,7 +12,11 @@ from xferlib._core.backend import (
     Backend,
     DirectCopies,
     FastPath,
+    FunctionLibrary,
+    Matrices,
+    MatrixProducts,
     PlainArrays,
+    Product,
     Run,
 )
 from xferlib._core.device import (
@@ -31,7 +35,6 @@ from xferlib._core.device import (
 from xferlib._core.namespaces import make_namespace
 from xferlib._core.streams import RecordedWork
 from xferlib._runtime.threads import deferred
-from xferlib.backends.device_math import FunctionLibrary, Matrices, MatrixProducts, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:

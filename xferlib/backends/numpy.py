@@ -9,25 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.arrays import Array, ArrayInfo, address, refuse_masked
+from xferlib._core.arrays import Array, ArrayInfo, address, array_at, refuse_masked
 from xferlib._core.backend import PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
-from xferlib._core.dtypes import typestr_of
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
-
-
-class _MemoryPart:
-    """A part of an array's memory, which NumPy takes for an array, and keeps."""
-
-    def __init__(
-        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self._owner = array
-        pointer = array.__array_interface__["data"][0] + offset
-        self.__array_interface__ = {
-            "data": (pointer, not array.flags.writeable), "shape": shape, "strides": strides,
-            "typestr": typestr_of(dtype), "version": 3,
-        }  # fmt: skip
 
 
 class NumpyBackend(HostBackend):
@@ -72,7 +57,8 @@ class NumpyBackend(HostBackend):
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Array:
-        return np.asarray(_MemoryPart(array, offset, shape, strides, dtype)).view(dtype)
+        pointer = array.__array_interface__["data"][0] + offset
+        return array_at(pointer, shape, strides, dtype, array, is_writable=array.flags.writeable)
 
     def operands(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
         return [each.view(np.ndarray) for each in arrays]  # a memory map is an array like any other here

@@ -13,8 +13,8 @@ import numpy as np
 
 from xferlib._api import creation, transfers
 from xferlib._core import registry
-from xferlib._core.arguments import flatten, say_where
 from xferlib._core.arrays import check_dtype
+from xferlib._core.trees import flatten, say_where
 from xferlib._runtime import checks
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import drivers, membership, operations

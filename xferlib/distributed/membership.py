@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from xferlib._api import creation, transfers
-from xferlib._core import arguments, registry
+from xferlib._core import registry
 from xferlib._core.arrays import UNWRITABLE, HostArray, address_in_order, refuse_truncated, share_memory
 from xferlib._core.dtypes import name_of
 from xferlib._memory.buffers import host_cache
@@ -722,8 +722,8 @@ def _check_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) ->
     # have the same number.
     if source.device is not None and info.device is not source.device:
         if info.device.backend != source.device.backend:
-            raise arguments.make_mixed_backends_error(call, ("x", source.backend), ("out", owner))
-        raise arguments.make_mixed_devices_error(call, ("x", source.device), ("out", info.device))
+            raise registry.make_mixed_backends_error(call, ("x", source.backend), ("out", owner))
+        raise registry.make_mixed_devices_error(call, ("x", source.device), ("out", info.device))
     if info.shape != shape or info.dtype != operand.dtype:
         raise LayoutError(
             f"{call}: out has shape {info.shape} and dtype {info.dtype}, but the result has shape {shape} and dtype "

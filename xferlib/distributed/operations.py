@@ -50,10 +50,8 @@ class Collective(ArrayUse):
     any order. An operation that the program drops goes on; `Communicator.close` waits for it.
     """
 
-    _instead = (
-        "a Collective is an operation in progress",
-        "the array is what its wait() gives: write operation.wait()",
-    )
+    _is_what = "a Collective is an operation in progress"
+    array_remedy = "the array is what its wait() gives: write operation.wait()"
     _peers = checks.COLLECTIVE_NAMES
 
     __slots__ = ("_array", "_call", "_group", "_pending", "_steps", "is_in_steps")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import arguments, arrays, registry
-from xferlib._core.arrays import UNWRITABLE, ArrayInfo, float_limits, overlaps_itself
-from xferlib._core.dtypes import SUPPORTED, small_float
-from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
+from xferlib._core import arrays, registry
+from xferlib._core.arrays import UNWRITABLE, ArrayInfo, overlaps_itself
+from xferlib._core.dtypes import SUPPORTED, float_limits, small_float
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
 from xferlib.kernels import functions
 from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
@@ -56,10 +55,8 @@ def common_device(
             )
         found = registry.owner_of(value)
         if found is None:
-            remedy = "pass it through xferlib.to_device() first"
-            if isinstance(value, PendingTransfer):
-                remedy = RESULT_REMEDY
-            elif isinstance(value, str):
+            remedy = getattr(type(value), "array_remedy", "pass it through xferlib.to_device() first")
+            if isinstance(value, str):
                 remedy = "give an array or a number"
             raise KernelTypeError(
                 f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
@@ -69,11 +66,11 @@ def common_device(
         if backend is None:
             backend, first = found, number
         elif found is not backend:
-            raise arguments.make_mixed_backends_error(
+            raise registry.make_mixed_backends_error(
                 call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
             )
         elif info.device is not infos[first].device:
-            raise arguments.make_mixed_devices_error(
+            raise registry.make_mixed_devices_error(
                 call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
             )
         infos[number] = info

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from xferlib._core import blocks, observe, registry, streams
-from xferlib._core.arrays import ArrayInfo, bounds, check_number, float_limits, share_bytes
-from xferlib._core.dtypes import DTYPES
+from xferlib._core.arrays import ArrayInfo, bounds, check_number, share_bytes
+from xferlib._core.dtypes import DTYPES, float_limits
 from xferlib._core.observe import Kind
 from xferlib._native import GivenOutputs, bind_front
 from xferlib._runtime import process

@@ -28,8 +28,8 @@ from xferlib.kernels.cuda_source import HALF, TYPES, WORDS, c_type, storage_type
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
 if TYPE_CHECKING:
+    from xferlib._core.backend import Multiply, Product
     from xferlib._core.device import Device, RawStream
-    from xferlib.backends.device_math import Multiply, Product
     from xferlib.kernels.ir import DType
 
 _CHUNK, _TILE, _LEVELS = 32, 1 << 10, 8

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._core.arrays import check_number, float_limits
-from xferlib._core.dtypes import kind_of, promote_small_floats, small_float
+from xferlib._core.arrays import check_number
+from xferlib._core.dtypes import float_limits, kind_of, promote_small_floats, small_float
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import formulas, functions, small_floats

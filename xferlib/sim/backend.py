@@ -38,7 +38,7 @@ from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
-from xferlib.sim import indexing, launches, memory, portable
+from xferlib.sim import launches, memory, portable
 from xferlib.sim import machine as machine_module
 from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
@@ -369,15 +369,15 @@ class SimBackend(Backend):
         return True
 
     def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
-        indexing.gather(x, indices, out)
+        launches.gather(x, indices, out)
         return True
 
     def scatter(self, x: SimArray, indices: Sequence[SimArray], value: Any) -> bool:
-        indexing.scatter(x, indices, value)
+        launches.scatter(x, indices, value)
         return True
 
     def select(self, x: SimArray, mask: SimArray) -> SimArray:
-        return indexing.select(x, mask)
+        return launches.select(x, mask)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
         info = ArrayInfo(
@@ -716,10 +716,8 @@ def stand_in(
 def _emulate(
     name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[SimArray], stream: RawStream
 ) -> None:
-    from xferlib.sim import raw_kernels
-
     arrays = [args[number] for number in kernel]
-    raw_kernels.emulate(name, kernel, args, written, stream)
+    launches.emulate(name, kernel, args, written, stream)
     launches.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
 
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from xferlib._core import remedies
 from xferlib._core.streams import Stream, current_stream
+from xferlib._runtime import checks
 from xferlib._runtime.checks import CodeLocation, Site, is_of_runner, site_of, user_site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim import model
@@ -102,7 +102,7 @@ def _elements(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _list_simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
     for name, value in named:
-        stream = remedies.calls.find_stream(value)
+        stream = checks.remedy_calls.find_stream(value)
         if type(stream) is Stream and isinstance(stream._raw, StreamHandle):
             yield name, stream._raw.stream
 
@@ -297,13 +297,13 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
     a, b = _letters(one, two, names)
     if hazard is Hazard.USE_AFTER_FREE:
         where = _where((a, one), (b, two))
-        call = remedies.calls.wait(b, a)
+        call = checks.remedy_calls.wait(b, a)
         return f"{call} before the array dies{where}; or keep the array until {a} is synchronised"
     if _is_transfer(first):
         return f"{b}.wait(t) {before}{_where((b, two), ('t', first.site))}"
     if _is_own(one):
-        return f"{remedies.calls.synchronize()} {before}"
-    return f"{remedies.calls.wait(b, a)} {before}{_where((b, two), (a, one))}"
+        return f"{checks.remedy_calls.synchronize()} {before}"
+    return f"{checks.remedy_calls.wait(b, a)} {before}{_where((b, two), (a, one))}"
 
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
@@ -319,9 +319,9 @@ def _format_stream_expression(participant: Participant, names: Names) -> str:
         return name or ""
     device = str(stream.device) if stream.device.index else ""
     if stream.is_own or is_current(stream):  # xferlib's own wait for the current one
-        return remedies.calls.write_current_stream(device)
+        return checks.remedy_calls.write_current_stream(device)
     default = stream.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD)
-    return remedies.calls.write_default_stream(stream.handle, device) if default else ""
+    return checks.remedy_calls.write_default_stream(stream.handle, device) if default else ""
 
 
 def _where(*named: tuple[str, Participant | Site]) -> str:
@@ -345,10 +345,10 @@ def waits_of_host(first: Action, where: str, names: Names) -> str:
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
         a = _format_stream_expression(one, names) or "a"
-        return f"{remedies.calls.await_stream(a)} {where}{_where((a, one))}"
+        return f"{checks.remedy_calls.await_stream(a)} {where}{_where((a, one))}"
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish {where}"
-    return f"{remedies.calls.synchronize()} {where}"
+    return f"{checks.remedy_calls.synchronize()} {where}"
 
 
 def report_uninitialised(reader: Action, span: Span) -> Race:

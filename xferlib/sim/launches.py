@@ -8,15 +8,18 @@ compiled, goes the way of every operation, `Machine.allocate` and `Machine.enque
 
 A function of the namespace comes to such a call by way of many checks, which only the layouts decide. So it remembers
 the launch that it came to, by the layouts, and does the same again (`operation`).
+
+Two kinds of kernels access what their data say: those that gather and scatter, and those of CUDA source (`emulate`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import struct
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,20 +27,28 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import arrays as core
 from xferlib._core.arrays import c_strides
+from xferlib._core.device import make_capture_error
 from xferlib._runtime import checks
 from xferlib._runtime.checks import CodeLocation, call_from, user_call
+from xferlib.errors import KernelFaultError
 from xferlib.kernels.plans import Plans
-from xferlib.sim import detector, machine, memory, model, schedules, timing
-from xferlib.sim.arrays import ArrayKind, SimArray, find_kind, kind_of, spans_of
-from xferlib.sim.machine import KERNELS, Allocation, Lifetimes, Machine
-from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream
+from xferlib.sim import arrays, detector, machine, memory, model, schedules, timing
+from xferlib.sim.arrays import ArrayKind, SimArray, find_kind, kind_of, memories_of, new, spans_of
+from xferlib.sim.detector import RaceError
+from xferlib.sim.machine import KERNELS, Allocation, Explored, Lifetimes, Machine
+from xferlib.sim.memory import Block, Freed, Span
+from xferlib.sim.model import HostThread, LastOwner, NamedBytes, Operation, SimStream
 
 if TYPE_CHECKING:
-    from xferlib._core.device import Device
-    from xferlib.sim.memory import Block, Spans
+    from xferlib._core.arrays import HostArray
+    from xferlib._core.device import Device, RawStream
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel, KernelMemory, TouchedBytes
+    from xferlib.sim.memory import Spans
 
+    CalledAt = tuple[CodeLocation, str]
     Owned = tuple[Block, LastOwner]
     """New memory, and who had it before."""
+
 
 # Launches.
 
@@ -143,8 +154,8 @@ class PreparedLaunch:
         """
         if len(makes) < 2:
             facts: Any = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
-            self.in_c = _native.bind_simulated_launch(
-                simulator.machine, accesses, name, device, (device.index, KERNELS),
+            self.in_c = _native.bind_simulated(
+                "launch", simulator.machine, accesses, name, device, (device.index, KERNELS),
                 simulator.machine.streams[device].legacy, accesses.reads, accesses.used, self._nbytes, *facts,
             )  # fmt: skip
 
@@ -209,7 +220,7 @@ class PreparedLaunch:
         """
         if self.in_c is None:
             return python
-        found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(numbers), result)
+        found = _native.bind_simulated("call", self.in_c, *runs, python, tuple(apart), tuple(numbers), result)
         return found if found is not None else python
 
 
@@ -495,7 +506,7 @@ class KnownSteps:
 
 def _bind_steps(steps: list[tuple[Callable[..., Any], list[Source]]], result: Source | None) -> Callable[..., Any]:
     """`KnownSteps.repeat`, compiled where that is possible."""
-    found = _native.bind_simulated_steps(tuple((repeat, tuple(sources)) for repeat, sources in steps), result)
+    found = _native.bind_simulated("steps", tuple((repeat, tuple(sources)) for repeat, sources in steps), result)
     return found if found is not None else KnownSteps(steps, result).repeat
 
 
@@ -623,7 +634,7 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     repeats = KnownCalls(function)
     name = function.__name__
     get, find_key = repeats.get, repeats.find_key
-    in_c = _native.bind_simulated_operation(repeats._known, name, _KEYS.index(repeats.make_key))
+    in_c = _native.bind_simulated("operation", repeats._known, name, _KEYS.index(repeats.make_key))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -644,3 +655,376 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     made: Any = call  # reports name the function by its code, as the program called it
     made.__code__ = made.__code__.replace(co_name=name, co_qualname=name)
     return call
+
+
+# Elements at computed positions: operations that read and write just these, so that the detector knows them.
+#
+# The bytes to access depend on the indices, so these are read at once: a fast device is as legal as a slow one. How
+# many elements a mask selects is known to the host behind that, which waits for it as with a GPU.
+
+Indices = tuple["HostArray", ...]
+
+
+def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
+    """Enqueue ``out[...] = x[indices]``."""
+    stream = machine.stream(x.device)
+    found = _read_indices(indices, stream)
+    _check_indices(found, x.shape)
+    if out.size:
+        _enqueue_gather(x, found, out, stream)
+        _note_gather(x, indices, out)
+
+
+def select(x: SimArray, mask: SimArray) -> SimArray:
+    """Enqueue ``x[mask]``, a new array; waits for the values of the mask, of one axis at least."""
+    stream = machine.stream(x.device)
+    found = _read_indices((mask,), stream)
+    _wait_for_count(stream)
+    out = new((int(np.count_nonzero(found[0])), *x.shape[mask.ndim :]), x.dtype, x.device)
+    if out.size:
+        _enqueue_gather(x, found, out, stream)
+    _note_select(x, mask, out)
+    return out
+
+
+def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
+    """Enqueue ``x[indices] = value``, of an array or a number; a mask may stand for the indices."""
+    stream = machine.stream(x.device)
+    found = _read_indices(indices, stream)
+    (source,) = memories_of((value,))
+    _check_indices(found, x.shape)
+    if not x.size or any(not each.size for each in found):
+        return
+    run = functools.partial(_run_scatter, (x.memory(), found, source))
+    reads = value.spans() if isinstance(value, SimArray) else ()
+    machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
+    _note_scatter(x, indices, value)
+
+
+def _enqueue_gather(x: SimArray, found: Indices, out: SimArray, stream: SimStream) -> None:
+    run = functools.partial(_run_gather, (x.memory(), found, out.memory()))
+    reads = select_spans(x, found)
+    machine.machine().enqueue(stream, "index", run, reads=reads, writes=out.spans(), nbytes=2 * out.nbytes)
+
+
+def _read_indices(indices: Sequence[SimArray], stream: SimStream) -> Indices:
+    """Copies of the indices, as they are in stream order."""
+    if stream.recorded is not None:
+        raise make_capture_error("an index that is an array", stream.device)
+    memories = memories_of(indices)
+    copies: list[HostArray] = []
+    simulated, spans = machine.machine(), spans_of(indices)
+    with simulated.lock:
+        read = lambda: copies.extend(each.copy() for each in memories)
+        operation = simulated.enqueue(stream, "index", read, reads=spans, nbytes=0)
+        assert operation is not None
+        simulated.engine.force(operation)
+    return tuple(copies)
+
+
+def _wait_for_count(stream: SimStream) -> None:
+    """Let the host wait for the number of elements, as it does for a copy."""
+    simulated = machine.machine()
+    simulated.implicit.wait(np.dtype(np.int64).itemsize)
+    simulated.waits.synchronize_stream(stream)
+
+
+def _check_indices(indices: Indices, shape: tuple[int, ...]) -> None:
+    """Refuse indices out of range.
+
+    Raises:
+        IndexError: One is.
+    """
+    selects_none = not all(each.size for each in indices)  # then NumPy looks at single numbers alone
+    for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
+        if each.dtype == np.bool_ or (selects_none and each.ndim):
+            continue
+        if not -extent <= each.min() <= each.max() < extent:
+            raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
+
+
+def select_spans(array: SimArray, keys: Indices) -> Spans:
+    """The spans of the elements of ``array[keys]``."""
+    (whole,) = array.spans() or (None,)
+    return () if whole is None else (whole._replace(form=_select_cells(array, keys)),)
+
+
+def _select_cells(array: SimArray, keys: Indices) -> model.Cells:
+    """The bytes of the elements of ``array[keys]``."""
+    shape, strides, axes = array.shape, array.strides, array.ndim
+    rest = sum(each.ndim if each.dtype == np.bool_ else 1 for each in keys)
+    if c_strides(shape[rest:], array.dtype.itemsize) == strides[rest:]:
+        axes = rest  # the axes without a key are contiguous
+    run = math.prod(shape[axes:]) * array.dtype.itemsize
+    base = array.offset
+
+    def find() -> model.Offsets:
+        offsets: Any = base
+        indices = [one for each in keys for one in (each.nonzero() if each.dtype == np.bool_ else (each,))]
+        for index, extent, stride in zip(indices, shape, strides, strict=False):
+            offsets = offsets + index.astype(np.int64, copy=False) % extent * stride
+        for axis in range(rest, axes):
+            offsets = np.add.outer(offsets, np.arange(shape[axis]) * strides[axis])
+        return np.asarray(offsets, np.int64).reshape(-1)
+
+    return model.Cells(run, find)
+
+
+# Calls that come again.
+
+
+def _restrict(x: SimArray, keys: Indices) -> SimArray:
+    """The array, of which an operation uses the elements of ``x[keys]`` alone."""
+    kind = kind_of(x).with_form(_select_cells(x, keys))
+    return SimArray(x.allocation, None, kind, x.memory(), x.offset)
+
+
+class RepeatedIndexing:
+    """A call with indices of the same layouts: they are read anew, and ``use`` enqueues what they select.
+
+    ``use`` gets the arguments, the values of the indices, and the place of the call.
+    """
+
+    def __init__(self, x: SimArray, indices: Sequence[SimArray], use: Callable[..., Any], operations: int = 2) -> None:
+        self._simulator = machine.simulator()
+        self._device = x.device
+        self._count = len(indices)
+        self._use = use
+        self.operations = operations
+        places = range(len(indices))
+        self._reads = PreparedLaunch("index", x.device, dict.fromkeys(places, 0), reads=places, writes=(), makes=())
+
+    def bind(self) -> Callable[..., Any]:
+        """`repeat`, which asks Python for what the indices are."""
+        return self.repeat
+
+    def repeat(self, given: Sequence[Any], called_at: CalledAt) -> Any:
+        stream = self._simulator.current(self._device)
+        if stream.recorded is not None:
+            return NotImplemented
+        simulated, copies = self._simulator.machine, []
+        with simulated.lock:
+            read = lambda memories: copies.extend([each.copy() for each in memories])
+            self._reads.enqueue(given[1 : 1 + self._count], read, is_library=True, called_at=called_at)
+            assert stream.tail is not None
+            simulated.engine.force(stream.tail)
+        return self._use(given, tuple(copies), called_at)
+
+
+def _run_gather(operands: tuple[Any, ...]) -> None:
+    source, found, into = operands
+    into[...] = source[found]
+
+
+def _run_scatter(operands: tuple[Any, ...]) -> None:
+    into, found, value = operands
+    into[found] = value
+
+
+def _prepare_gather(x: SimArray, shape: tuple[int, ...]) -> PreparedLaunch:
+    made = NewArray(shape, x.dtype, x.device)
+    return PreparedLaunch("index", x.device, {0: made.nbytes}, reads=(0,), writes=(), makes=(made,))
+
+
+def _note_gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
+    """Note ``x[indices]``."""
+    launch, shape = _prepare_gather(x, out.shape), x.shape
+
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> SimArray:
+        _check_indices(found, shape)
+        return launch.enqueue((_restrict(given[0], found), found), _run_gather, is_library=True, called_at=called_at)[0]
+
+    note(RepeatedIndexing(x, indices, use), (x, *indices), out)
+
+
+def _note_select(x: SimArray, mask: SimArray, out: SimArray) -> None:
+    """Note ``x[mask]``."""
+    rest = out.shape[1:]
+    by_count: Plans[PreparedLaunch] = Plans(64)
+    """By the number of elements that the mask selects."""
+
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> SimArray:
+        x = given[0]
+        _wait_for_count(machine.stream(x.device))
+        count = int(np.count_nonzero(found[0]))
+        if not count or 0 in rest:
+            return new((count, *rest), x.dtype, x.device)
+        launch = by_count.get(count)
+        if launch is None:
+            launch = _prepare_gather(x, (count, *rest))
+            by_count.keep(count, launch)
+        return launch.enqueue((_restrict(x, found), found), _run_gather, is_library=True, called_at=called_at)[0]
+
+    note(RepeatedIndexing(x, (mask,), use, operations=2 if out.size else 1), (x, mask), out)
+
+
+def _note_scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
+    """Note ``x[indices] = value``."""
+    reads, shape = (2,) if isinstance(value, SimArray) else (), x.shape
+    launch = PreparedLaunch("assignment", x.device, {0: x.nbytes, 2: 0}, reads=reads, writes=(0,), makes=())
+
+    def use(given: Sequence[Any], found: Indices, called_at: CalledAt) -> None:
+        _check_indices(found, shape)
+        operands = _restrict(given[0], found), found, given[-1]
+        launch.enqueue(operands, _run_scatter, is_library=True, called_at=called_at)
+
+    note(RepeatedIndexing(x, indices, use), (x, *indices, value), None)
+
+
+# CUDA source: which bytes a launch touches is what its run has touched.
+#
+# What a kernel reads and writes depends on its numbers, its indices and the data, so nothing but a run can say. It is
+# therefore computed when it is launched, behind all that CUDA's rules put before it, and the detector gets the bytes:
+# those of its arguments, of the module's variables, and what pointers in structs and tables lead to. To wait for its
+# turn would mean to check every later access again once the bytes are known, and to report a race at the line of a
+# wait.
+#
+# A kernel has the addresses of the simulated devices, so that a pointer may lie in memory or in a struct, an index that
+# leaves an array meets no other one, and a stale address is known.
+
+
+def emulate(
+    name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[SimArray], stream: RawStream
+) -> None:
+    """Enqueue a raw kernel; ``written``: its arguments without ``const``, as which it counts without a detector."""
+    on: SimStream = stream.stream  # type: ignore[attr-defined]  # a StreamHandle
+    given = {number: args[number] for number in kernel}
+    operands = {number: _memory_of(each, written) for number, each in given.items()}
+    variables = () if kernel.memory is None else (kernel.memory,)
+    launch = RawLaunch(name, kernel, given, operands, on)
+    arrays.launch(
+        name, launch.run, [*given.values(), *variables], [*written, *variables], on, uses_values=False,
+        explore=launch.explore,
+    )  # fmt: skip
+
+
+def _memory_of(array: SimArray, written: Sequence[SimArray]) -> np.ndarray[Any, Any]:
+    memory = array.memory().view()
+    memory.flags.writeable = array.info.is_writable or any(array is other for other in written)
+    return memory
+
+
+class RawLaunch:
+    """One launch, perhaps repeated by a graph.
+
+    It holds the blocks and not the arrays, which may die meanwhile.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kernel: EmulatedKernel,
+        given: dict[int, SimArray],
+        operands: dict[int, np.ndarray[Any, Any]],
+        stream: SimStream,
+    ) -> None:
+        self._name = name
+        self._kernel = kernel
+        self._blocks = {number: each.allocation.block for number, each in given.items()}
+        self._offsets = {number: each.info.pointer - each.allocation.block.pointer for number, each in given.items()}
+        self._operands = operands
+        self._stream = stream
+        self._simulated = machine.machine()
+
+    def run(self) -> None:
+        """Compute in its turn, where the detector is off."""
+        touched: list[TouchedBytes] = []
+        try:
+            self._kernel.follow([*self._describe()], touched, self._find)
+        finally:
+            for each in touched:
+                block, start = _find_place(each.operand)
+                for span in _list_spans(block, start, each, each.written):
+                    block.note_values(span)
+
+    def explore(self) -> Explored:
+        """Compute now."""
+        touched: list[TouchedBytes] = []
+        self._freed: Freed | None = None
+        error: Exception | None = None
+        try:
+            self._kernel.follow([*self._describe()], touched, self._find)
+        except KernelFaultError as fault:
+            error = fault
+            if self._freed is not None:
+                error = self._report_freed(self._freed, fault)
+        reads: dict[Span, None] = {}
+        writes: dict[Span, None] = {}
+        names = []
+        for each in touched:
+            operand = each.operand
+            block, start = _find_place(operand)
+            reads.update(dict.fromkeys(_list_spans(block, start, each, each.read)))
+            writes.update(dict.fromkeys(_list_spans(block, start, each, each.written)))
+            end, item = start + operand.memory.nbytes, max(operand.memory.itemsize, 1)
+            name = operand.words if operand.kind else ""
+            names.append(NamedBytes(block.data, start, end, name, item, tuple(each.lines)))
+        return Explored(tuple(reads), tuple(writes), tuple(names), error)
+
+    def _describe(self) -> list[KernelMemory]:
+        found = []
+        for number in self._kernel:
+            block, memory = self._blocks[number], self._operands[number]
+            start = self._offsets[number]
+            values = block.pack_value_flags(start, start + memory.nbytes)
+            found.append(self._kernel.describe(number, memory, block, values))
+        return [*found, *self._list_pointed()]
+
+    def _list_pointed(self) -> list[KernelMemory]:
+        """The blocks of arguments into which a number or a struct points too: all of each may be used."""
+        own = {block.pointer: block for block in self._blocks.values()}
+        pointed: dict[int, KernelMemory] = {}
+        for number, value in enumerate(self._kernel.values):
+            if number in self._blocks:
+                continue
+            for (address,) in struct.iter_unpack("=Q", value[: len(value) // 8 * 8]):
+                block = self._simulated.memory.find(address) if address else None
+                if block is not None and block.pointer in own:
+                    pointed[block.pointer] = _describe_block(block)
+        return [*pointed.values()]
+
+    def _find(self, address: int) -> KernelMemory | None:
+        """The memory that a kernel reaches by a pointer which is no argument; beside an argument it has left that."""
+        memory = self._simulated.memory
+        block = memory.find(address)
+        if block is None:
+            self._freed = memory.find_freed(address)
+            return None
+        return None if any(block is each for each in self._blocks.values()) else _describe_block(block)
+
+    def _report_freed(self, freed: Freed, fault: KernelFaultError) -> Exception:
+        try:
+            self._simulated.report_freed(freed, self._name, self._stream)
+        except RaceError as error:
+            error.__cause__ = fault
+            return error
+        return fault
+
+
+def _describe_block(block: Block) -> KernelMemory:
+    from xferlib.kernels.cuda_cpu.module import KernelMemory
+
+    values = block.pack_value_flags(0, block.nbytes)
+    return KernelMemory(block.where, block.data, address=block.pointer, kind="", values=values, owner=block)
+
+
+def _find_place(operand: KernelMemory) -> tuple[Block, int]:
+    """The block of an operand, and the offset there."""
+    owner = operand.owner
+    if isinstance(owner, Block):
+        assert operand.address is not None
+        return owner, operand.address - owner.pointer
+    block: Block = owner.allocation.block  # of the variables of a module, whose addresses are the host's
+    return block, operand.memory.ctypes.data - block.data.ctypes.data
+
+
+def _list_spans(block: Block, start: int, touched: TouchedBytes, found: np.ndarray[Any, Any]) -> Iterator[Span]:
+    """The bytes of a block that ``found`` holds, of an operand that begins at ``start``."""
+    first, end = touched.find_extent(found)
+    if first == end:
+        return
+    flags = touched.find_flags(found, first, end)
+    if flags is None:
+        yield Span(block, start + first, start + end)
+    else:
+        yield from (Span(*each) for each in model.regions_of(block, start + first, flags))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, check_dtype
+from xferlib._core.arrays import check_dtype
+from xferlib._core.dtypes import BINARY_OPERATORS, COMPARISONS
 from xferlib._core.namespaces import RENAMED
 from xferlib._runtime.checks import is_package
 from xferlib.errors import UnsupportedDTypeError

@@ -12,7 +12,7 @@ neither. Names are imported when they are first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xferlib._core import arrays as promotion
+    from xferlib._core import arrays as arrays
     from xferlib._core.dtypes import DTYPES
     from xferlib.testing import strategies
     from xferlib.testing.conformance import BackendConformance
@@ -58,6 +58,7 @@ __all__ = [
     "StagingStats",
     "Thresholds",
     "advised",
+    "arrays",
     "assert_allclose_ulp",
     "assert_identical",
     "assert_same_bits",
@@ -78,7 +79,6 @@ __all__ = [
     "native_bits",
     "no_peers",
     "pending_count",
-    "promotion",
     "recorded",
     "scribble",
     "settle_all",
@@ -88,8 +88,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "arrays": "xferlib._core.arrays",
     "dtypes": "xferlib._core.dtypes",
-    "promotion": "xferlib._core.arrays",
     "strategies": "xferlib.testing.strategies",
 }
 _HOMES = {"DTYPES": "xferlib._core.dtypes", "BackendConformance": "xferlib.testing.conformance"}

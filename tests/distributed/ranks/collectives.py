@@ -25,7 +25,8 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.testing import DTYPES, assert_same_bits, dtypes, promotion
+from xferlib.testing import DTYPES, assert_same_bits, dtypes
+from xferlib.testing import arrays as core_arrays
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (5,), (3, 0, 2), (4, 3), (2, 5000)]
 FOLD = {"sum": np.add, "mean": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -68,7 +69,7 @@ def test_all_reduce_of_every_dtype_operation_and_shape(comm: Communicator, dtype
 def any_small_floats(rank: int, count: int, name: str) -> np.ndarray[Any, Any]:
     """Numbers of all sizes, of which sums are seldom exact, and a few that are infinite or NaN."""
     rng = np.random.default_rng([rank, count])
-    x = (rng.standard_normal(count) * 2.0 ** rng.integers(-6, 5, count)).astype(promotion.check_dtype(name))
+    x = (rng.standard_normal(count) * 2.0 ** rng.integers(-6, 5, count)).astype(core_arrays.check_dtype(name))
     x[::97] = rng.choice([np.inf, np.nan], len(x[::97])).astype(x.dtype)
     x[x == 0] = 0  # or NumPy would choose between -0 and 0 by their order
     return np.asarray(x)
@@ -129,7 +130,7 @@ def test_small_floats_of_other_backends(comm: Communicator, place: str, name: st
 @pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS, *dtypes.STORED])
 def test_every_dtype_goes_from_rank_to_rank(comm: Communicator, name: str) -> None:
     pytest.importorskip("ml_dtypes")
-    dtype = promotion.check_dtype(name)
+    dtype = core_arrays.check_dtype(name)
     rows = [np.arange(rank, rank + 48, dtype=np.uint8).view(dtype) for rank in range(comm.size)]
     assert_same_bits(comm.all_gather(rows[comm.rank]).view(np.uint8), np.stack(rows).view(np.uint8))
     assert_same_bits(comm.broadcast(rows[comm.rank]).view(np.uint8), rows[0].view(np.uint8))

@@ -21,8 +21,8 @@ from xferlib._runtime.version import install_command
 from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError, XferError
 
 if TYPE_CHECKING:
+    from xferlib._core.backend import Multiply, Product
     from xferlib._core.device import RawStream
-    from xferlib.backends.device_math import Multiply, Product
 
 
 _DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5}

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import arrays
+from xferlib._core import dtypes as rules
 from xferlib._core.arrays import check_dtype
 from xferlib.backends.torch.tensors import OF_NUMPY, TO_TORCH
 from xferlib.errors import (
@@ -55,15 +55,15 @@ RANGES: dict[torch.dtype, tuple[int, int]] = {
 
 # The table of promotion in torch's dtypes, without a call of NumPy, which torch.compile would replace.
 _PAIRS: dict[tuple[Any, Any], torch.dtype] = {
-    (one, two): TO_TORCH[arrays.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
+    (one, two): TO_TORCH[rules.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
     for one in (*FROM_TORCH, *SCALARS)
     for two in (*FROM_TORCH, *SCALARS)
 }
 _HEIGHTS = {theirs: "cfiub".index(dtype.kind) for theirs, dtype in FROM_TORCH.items()}
-_BY_CODE = dict(zip(arrays.CODES, FROM_TORCH, strict=True))
+_BY_CODE = dict(zip(rules.CODES, FROM_TORCH, strict=True))
 RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
-    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(arrays.CODES, rule, strict=True) if code != "-"}
-    for name, rule in arrays.RULES.items()
+    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(rules.CODES, rule, strict=True) if code != "-"}
+    for name, rule in rules.RULES.items()
 }
 """The result's dtype of each function, by the dtype of its operand or that of both together."""
 
@@ -106,16 +106,16 @@ def result(name: str, *kinds: Any) -> torch.dtype:
         UnsupportedDTypeError: NumPy has no such function of these.
     """
     results = RESULTS[name]
-    if name in arrays.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
+    if name in rules.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
         return _PAIRS[results[kinds[0]], results[kinds[1]]]
     common = promote_types(*kinds)
     if common not in FROM_TORCH:  # a floating dtype of torch's own, of which a function makes what it makes of float32
         if torch.float32 not in results:
-            arrays.result(name, *(each if each in SCALARS else check_dtype(each) for each in kinds))  # raises
+            rules.result(name, *(each if each in SCALARS else check_dtype(each) for each in kinds))  # raises
         own = results[torch.float32]
         return common if own is torch.float32 else own
     if common not in results:
-        arrays.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
+        rules.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
     return results[common]
 
 
@@ -332,10 +332,10 @@ class IntegerLimits(NamedTuple):
     dtype: torch.dtype
 
 
-def finfo(type: Any, /) -> arrays.FloatLimits:  # noqa: A002 - the Array API's name
+def finfo(type: Any, /) -> rules.FloatLimits:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of a tensor's."""
     found: Any = torch.finfo(_dtype_of(type))
-    return arrays.FloatLimits(
+    return rules.FloatLimits(
         found.bits, found.eps, found.max, found.min, found.smallest_normal, getattr(torch, found.dtype)
     )
 

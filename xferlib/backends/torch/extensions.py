@@ -11,7 +11,8 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from xferlib._core.arrays import PRODUCTS, axes_of, axis_of, integer_of
+from xferlib._core.arrays import axes_of, axis_of, integer_of
+from xferlib._core.dtypes import PRODUCTS
 from xferlib._core.namespaces import check_frequencies, check_matrix, steps_to_shift
 from xferlib.backends.torch import dtypes
 from xferlib.backends.torch.dtypes import SIGNED, check_call

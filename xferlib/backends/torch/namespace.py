@@ -16,7 +16,7 @@ from typing import Any as _Any
 import array_api_compat.torch as _compat
 import torch as _torch
 
-from xferlib._core import arrays as _arrays
+from xferlib._core import dtypes as _rules
 from xferlib._core import namespaces as _namespaces
 from xferlib._runtime import process as _process
 from xferlib.backends.torch import dtypes as _dtypes
@@ -31,11 +31,11 @@ pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
 
 _FUNCTIONS = {
     **_functions.FUNCTIONS,
-    **{_name: _elementwise.unary(_name) for _name in _arrays.OF_ONE},
-    **{_name: _elementwise.binary(_name) for _name in _arrays.OF_TWO},
+    **{_name: _elementwise.unary(_name) for _name in _rules.OF_ONE},
+    **{_name: _elementwise.binary(_name) for _name in _rules.OF_TWO},
     **{_name: _extensions.LINALG[_name] for _name in ("matmul", "tensordot", "vecdot", "matrix_transpose", "outer")},
 }
-_CHECKED = {"sum", "prod", *_arrays.OF_ONE, *_arrays.OF_TWO}
+_CHECKED = {"sum", "prod", *_rules.OF_ONE, *_rules.OF_TWO}
 """Functions that are called very often, and look at all that they are given."""
 
 

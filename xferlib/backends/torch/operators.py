@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from xferlib._core import arrays, registry
-from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
+from xferlib._core.dtypes import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 from xferlib._runtime import process
 from xferlib._runtime.checks import Site, user_site
 from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together

@@ -24,29 +24,19 @@ from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, islice
 from operator import is_not
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import registry, remedies
-from xferlib._core.registry import owner_of
-from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
+from xferlib._core import registry
 from xferlib._runtime import checks
 from xferlib.errors import (
     ArgumentError,
-    MixedBackendsError,
-    MixedDevicesError,
-    UnsupportedArrayError,
     XferError,
     XferWarning,
     quote,
 )
-
-if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
-
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -748,90 +738,3 @@ def _reads_late(node: Any) -> bool:
     for step, each in _inside(node):
         (attributes if step.startswith(".") else items).append(each)
     return any(_arrays_in(items, "any")) and not any(_arrays_in(attributes, "any", _FAR_LOOKS))
-
-
-# Arrays of one call: the backend that they share, and the errors where they share none, or no device.
-
-SCALARS = (bool, int, float, complex, type(None))
-
-
-def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
-    """The one backend of all arrays among ``arrays``; None if there is none. Python scalars and None mix.
-
-    NumPy's scalars mix with arrays of every backend, and are NumPy's where there is no array.
-
-    Raises:
-        MixedBackendsError: Arrays of two backends.
-        UnsupportedArrayError: As `check_backend`.
-    """
-    found: Backend | None = None
-    of_scalars: Backend | None = None
-    first = 0
-    for index, array in enumerate(arrays):
-        backend = check_backend(array, index, call=call)
-        if backend is None:
-            continue
-        if isinstance(array, np.generic):
-            of_scalars = backend
-            continue
-        if found is None:
-            found, first = backend, index
-        elif backend is not found:
-            raise make_mixed_backends_error(call, (f"argument {first}", found), (f"argument {index}", backend))
-    return of_scalars if found is None else found
-
-
-def check_backend(array: Any, index: int, *, call: str) -> Backend | None:
-    """The backend of an argument; None for Python scalars and None.
-
-    Raises:
-        UnsupportedArrayError: It is neither an array of a backend nor a scalar.
-    """
-    backend = owner_of(array)
-    if backend is None and not isinstance(array, SCALARS):
-        raise make_unsupported_error(call, f"argument {index}", array)
-    return backend
-
-
-def make_unsupported_error(call: str, what: str, array: Any) -> UnsupportedArrayError:
-    """The error for an object that is an array of no backend."""
-    name, remedy = type(array).__name__, "pass it through xferlib.to_device() first"
-    if isinstance(array, PendingTransfer):
-        remedy = RESULT_REMEDY
-    if isinstance(array, str):
-        remedy = "give an array; a backend is chosen by name with xferlib.use_backend(name)"
-    if hasattr(type(array), "__array_namespace__"):
-        name = f"{type(array).__module__}.{name}"
-        remedy += ", or compute with the functions of x.__array_namespace__()"
-    return UnsupportedArrayError(f"{call}: {what} is {name}, not an array of any backend; {remedy}")
-
-
-def make_mixed_backends_error(call: str, one: tuple[str, Backend], two: tuple[str, Backend]) -> MixedBackendsError:
-    """The error for arrays of two backends, naming both and the call that remedies it."""
-    (what_one, first), (what_two, second) = one, two
-    return MixedBackendsError(
-        f"{call}: {what_one} is a {first.name} array and {what_two} a {second.name} array; "
-        f"move one of them first: xferlib.to_device(x, backend={first.name!r}) or xferlib.to_host(x); "
-        "xferlib.common(x, y) moves what is elsewhere"
-    )
-
-
-def check_device(arrays: tuple[Any, ...], backend: Backend, *, call: str) -> None:
-    """Refuse arrays of two devices of one backend.
-
-    Raises:
-        MixedDevicesError: There are two.
-    """
-    first = backend.device_of(arrays[0])
-    for index, array in enumerate(arrays):
-        if (device := backend.device_of(array)) is not first:
-            raise make_mixed_devices_error(call, ("argument 0", first), (f"argument {index}", device))
-
-
-def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
-    """The error for arrays of two devices, naming both and the call that remedies it."""
-    (what_one, first), (what_two, second) = one, two
-    # Where nothing said so, an array is on the current device: that one is likely to be there by mistake.
-    is_forgotten = registry.current_device(registry.part_of(first)) is first
-    remedy = remedies.calls.unite(str(second if is_forgotten else first))
-    return MixedDevicesError(f"{call}: {what_one} is on {first} and {what_two} on {second}; {remedy}")
