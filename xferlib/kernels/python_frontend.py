@@ -525,10 +525,10 @@ class Traced:
         return clip(self, min, max)
 
     def __divmod__(self, other: Any) -> Pair:
-        return _divmod(self, other)
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> Pair:
-        return _divmod(other, self)
+        return other // self, other % self
 
     def __round__(self, digits: int | None = None) -> Traced:
         if digits:
