@@ -285,7 +285,7 @@ def test_they_are_functions_like_any_other() -> None:
         (lambda x: to_device(x, non_blocking=True), "unexpected keyword argument 'non_blocking'; to_device_async"),
         (lambda x: to_host(x, non_blocking=True), "unexpected keyword argument 'non_blocking'; to_device_async"),
         (lambda x: copy_to(x, "cpu", out=x), "unexpected keyword argument 'out'; xferlib.to_device"),
-        (lambda x: copy_to(x, "cpu", pined=True), "unexpected keyword argument 'pined'$"),
+        (lambda x: copy_to(x, "cpu", pined=True), "'pined'; its parameters are x, device, dtype"),
         (lambda x: astype(x, "float32", copy=True), "'copy'; it always makes a new array"),
     ],
 )

@@ -16,6 +16,8 @@ FUNCTIONS = {
     "x * n": lambda x, n: x * n, "n - x": lambda x, n: n - x, "x * 2**n": lambda x, n: x * 2**n,
     "x + n * n": lambda x, n: x + n * n, "x + n * 2": lambda x, n: x + n * 2,
     "x + (n // 3 - n % 5)": lambda x, n: x + (n // 3 - n % 5),
+    "x + divmod(n, True)[0]": lambda x, n: x + divmod(n, True)[0],
+    "x + divmod(7, n)[1]": lambda x, n: x + divmod(7, n)[1],
     "x + n / 7": lambda x, n: x + n / 7, "x + 7 // n": lambda x, n: x + 7 // n,
     "x + (abs(n) + -n)": lambda x, n: x + (abs(n) + -n),
     "x * (n > 2)": lambda x, n: x * (n > 2),

@@ -587,6 +587,34 @@ def test_the_sigmoid_and_its_slope_far_from_zero(dtype):
     torch.testing.assert_close(slope.double(), torch.sigmoid(wide) * torch.sigmoid(-wide), **close)
 
 
+@pytest.mark.parametrize("exponent", [-300, -200, -20, -8, -3, 20, 160, 300])
+def test_slopes_of_tiny_and_huge_operands(exponent):
+    """Where a square underflows or overflows, too."""
+    size = 10.0**exponent
+    x = torch.tensor([size, -size], dtype=torch.float64, requires_grad=True)
+    even = {"sinc": -(np.pi**2) / 3, "i0": 0.5}  # second derivatives at 0
+    for name, second in even.items() if exponent < 0 else ():
+        function = elementwise(lambda x: getattr(np, name)(x))  # noqa: B023 - called here
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), x)
+        torch.testing.assert_close(slope.detach(), second * x.detach(), rtol=2 * size**2 + 1e-14, atol=0)
+        torch.testing.assert_close(bend, torch.full_like(bend, second), rtol=4 * size**2 + 1e-14, atol=0)
+    y = torch.full_like(x, size, requires_grad=True)
+    found = torch.autograd.grad(elementwise(lambda x, y: np.arctan2(x, y))(x, y).sum(), (x, y))
+    torch.testing.assert_close(torch.stack(found), torch.tensor([[0.5, 0.5], [-0.5, 0.5]], dtype=x.dtype) / size)
+    for name in ("arcsinh", "arccosh") if exponent > 0 else ():
+        found = torch.autograd.grad(elementwise(lambda x: getattr(np, name)(x))(x).sum(), x)[0]  # noqa: B023 - called here
+        assert found[0].item() == pytest.approx(1 / size, rel=1e-15, abs=0)
+
+
+@pytest.mark.parametrize("name", ["sinc", "i0"])
+def test_even_functions_bend_at_zero(name):
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    kernel = elementwise(lambda x: getattr(np, name)(x))
+    assert gradcheck(kernel, (x,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(kernel, (x,))
+
+
 def test_derivatives_of_a_product_with_a_logarithm_at_zero():
     kernel = elementwise(lambda x, y: x.__array_namespace__().xlogy(x, y))
     x = torch.tensor([0.0, 0.0, 1.5], dtype=torch.float64, requires_grad=True)

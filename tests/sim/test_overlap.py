@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -210,6 +212,62 @@ def refilled_images() -> Iterator[Any]:
             sim.writes(memory[key])
             memory[key][...] = value
         yield memory
+
+
+@pytest.mark.parametrize("end", ["returns", "raises", "is left"])
+def test_what_a_generator_writes_in_the_end_is_ordered_before_the_end_of_the_loop(end: str) -> None:
+    memory = xl.pinned_zeros(100, "float32")
+
+    def source() -> Iterator[Any]:
+        try:
+            yield from SMALL
+        finally:
+            sim.writes(memory)  # in the thread that reads ahead
+        if end == "raises":
+            raise ValueError
+
+    with sim.check("raise"):
+        with xl.prefetch(source()) as batches, contextlib.suppress(ValueError):
+            for _ in batches:
+                if end == "is left":
+                    break
+        sim.writes(memory)
+        xl.to_device(memory)
+
+
+def test_pinned_memory_is_lent_again_behind_every_thread_that_wrote_it() -> None:
+    is_over = threading.Event()
+    lend = functools.partial(xl.pinned_empty, 100, "float32")
+    before = [lend()]
+    address = before[0].ctypes.data
+
+    def source() -> Iterator[Any]:
+        memory = before[0]
+        try:
+            yield from SMALL
+        finally:
+            sim.writes(memory)
+            del memory
+            is_over.set()
+
+    with sim.check("raise"):
+        batches = xl.prefetch(source())
+        next(batches)
+        del batches  # nothing waits for the thread
+        assert is_over.wait(60)
+        before.clear()
+        again, line = lend(), line_here()
+        assert again.ctypes.data == address
+        sim.writes(again)
+    with sim.check("log") as found, xl.Stream():
+        xl.to_device(again, stream=xl.current_stream())
+        sim.writes(again)
+        xl.synchronize()
+    assert [f"{__file__}:{line} " in race.memory for race in found.races] == [True]
+
+
+def line_here() -> int:
+    return sys._getframe(1).f_lineno
 
 
 @pytest.mark.parametrize(("schedule", "source"), crossed(2, SCHEDULES, [listed_images, pinned_images, refilled_images]))

@@ -19,11 +19,14 @@ from xferlib._core.device import DeviceSpec
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, pinned
 from xferlib._runtime import checks, torch_compile
+from xferlib._runtime.checks import refuse_keyword
 from xferlib._transfer import copies, describe, on_device, replay, staging
 from xferlib._transfer.describe import CopySource, CopyTarget
 from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from xferlib._api.array_module import ArrayModule
     from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
@@ -282,7 +285,7 @@ def synchronize(device: DeviceSpec = None) -> None:
 # From arrays to what serves them: their namespace, their backend, and one backend for all.
 
 
-def get_array_module(*arrays: Any) -> ArrayModule:
+def get_array_module(*arrays: Any, **unknown: Never) -> ArrayModule:
     """Return the Array-API namespace of the arrays' backend; NumPy's for Python scalars alone, and for nothing.
 
     Args:
@@ -303,13 +306,15 @@ def get_array_module(*arrays: Any) -> ArrayModule:
             break
         decides = cls
     else:
-        if decides in registry.namespaces:
+        if decides in registry.namespaces and not unknown:
             return cast("ArrayModule", registry.namespaces[decides])
-    return cast("ArrayModule", _find_namespace(*arrays))
+    return cast("ArrayModule", _find_namespace(*arrays, **unknown))
 
 
-def _find_namespace(*arrays: Any) -> ModuleType:
+def _find_namespace(*arrays: Any, **unknown: Never) -> ModuleType:
     """`get_array_module` of types that the tables do not have yet, which it adds, and its errors."""
+    if unknown:
+        refuse_keyword("get_array_module", unknown)
     backend = registry.common_backend(arrays, call="get_array_module")
     if backend is None:
         return np

@@ -240,6 +240,9 @@ class StagingListener(Protocol):
     def note_host_access(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes a host array for a blocking transfer."""
 
+    def note_lend(self, pointer: int) -> None:
+        """A pool lends pinned memory to a new array: no array has it any more."""
+
     def note_staging(self, nbytes: int) -> None:
         """The calling thread has copied ``nbytes`` between ordinary and pinned memory."""
 
@@ -267,6 +270,12 @@ def note_host_access(host: HostArray, domain: str, *, is_write: bool) -> None:
     """The calling thread reads or writes a host array for a blocking transfer."""
     if listener is not None and listener.domain == domain:
         listener.note_host_access(host, is_write=is_write)
+
+
+def note_lend(pointer: int, domain: str) -> None:
+    """A pool lends pinned memory to a new array: no array has it any more."""
+    if listener is not None and listener.domain == domain:
+        listener.note_lend(pointer)
 
 
 def note_staging(nbytes: int) -> None:

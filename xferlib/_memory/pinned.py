@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from xferlib._core import blocks
+from xferlib._core import blocks, observe
 from xferlib._core.arrays import check_dtype, shape_of
 from xferlib._core.streams import ProcessBound
 from xferlib._core.thresholds import PINNED_QUERY_FROM
@@ -189,6 +189,7 @@ class PinnedPool(ProcessBound):
 
     def _lend_in_python(self, block: PooledBlock) -> Any:
         block.take_over()
+        observe.note_lend(block.pointer, self._backend.pinned_domain)
         lease = self._leases.lease_type(block.nbytes).from_address(block.pointer)
         lease._block = block
         block.user = block.follow(lease, self._dead)

@@ -400,8 +400,8 @@ def _rejoin(held: tuple[Any, ...], source: Iterator[Any]) -> Iterator[Any]:
         del item
 
 
-class ThreadedFeed(Feed):
-    """The batches of any source, read ahead where that pays.
+class ThreadedFeed(Feed, Handed):
+    """The batches of any source, read ahead where that pays; its thread hands it on at the end.
 
     Args:
         source: Asked for its items one by one, by the consumer until this feed's thread starts.
@@ -531,6 +531,7 @@ class ThreadedFeed(Feed):
                 self._ready[0].take_over()
                 return self._ready[0]
             if self._end is not None:
+                self.take_over()  # the source may have changed what the consumer goes on with
                 raise self._the_end()
             trouble, self._trouble = self._trouble, None
             self._changed.notify_all()
@@ -564,6 +565,7 @@ class ThreadedFeed(Feed):
         finally:
             self._source = None
             with self._changed:
+                self.hand_on()
                 self._phase = _Phase.ENDED
                 self._changed.notify_all()
 
@@ -599,6 +601,7 @@ class ThreadedFeed(Feed):
             host = next(source)
         except BaseException as error:
             with self._changed:
+                self.hand_on()
                 self._note_end(error)
                 self._changed.notify_all()
             return False
@@ -672,6 +675,7 @@ class ThreadedFeed(Feed):
             if is_ours:
                 self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
         if self._phase is _Phase.ENDED and thread.ident is not None:
+            self.take_over()
             thread.join(_EXIT_S)
 
 

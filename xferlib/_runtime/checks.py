@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, KernelTypeError, quote
+from xferlib.errors import ArgumentError, KernelTypeError, did_you_mean, quote
 
 # Lines of the user's program that called xferlib.
 
@@ -245,6 +245,7 @@ KEYWORDS = {
         "out": "xferlib.to_device(x, out=y, dtype=dtype) fills an array that exists",
     },
     "copy_to": _OF_TRANSFERS | {"out": "xferlib.to_device(x, out=y) fills an array that exists"},
+    "get_array_module": {"exact": "xferlib.get_exact_module(x) has functions with the same bits everywhere"},
     "to_device": _OF_TRANSFERS,
     "to_device_async": _OF_TRANSFERS,
     "to_host": _OF_TRANSFERS,
@@ -257,7 +258,8 @@ KEYWORDS = {
     "prefetch": {
         "backend": "device=name takes the name of a backend too",
         **dict.fromkeys(("buffer_size", "maxsize", "prefetch_factor", "queue_size", "size"), _AHEAD),
-        **dict.fromkeys(("batch_size", "num_workers", "shuffle", "workers"), _AS_THEY_COME),
+        "num_workers": "workers=n lets n threads read items by their numbers",
+        "shuffle": _AS_THEY_COME,
         **dict.fromkeys(("fn", "func", "function", "map"), "transform=function is applied to each batch"),
         "pin_memory": _PIN,
         **dict.fromkeys(("dtype", "saturate"), f"{_CONVERTED} on the device in transform=, or on the host before"),
@@ -409,15 +411,24 @@ def refuse_no_copy(value: Any, call: str) -> None:
         raise ArgumentError(f"{call}: copy={quote(value)} is neither True, False nor None; give one of them")
 
 
-def refuse_keyword(call: str, unknown: Mapping[str, object]) -> NoReturn:
+def refuse_keyword(call: str, unknown: Mapping[str, object], known: Sequence[str] | None = None) -> NoReturn:
     """Refuse a keyword that a call does not have, as Python would, and name ours where other libraries have it.
+
+    Args:
+        call: The name of the call.
+        unknown: What it was given.
+        known: The names that it has; those of the caller if omitted.
 
     Raises:
         TypeError: Always.
     """
-    name = next(iter(unknown))
+    name, code = next(iter(unknown)), sys._getframe(1).f_code
+    if known is None:
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     remedy = KEYWORDS[call].get(name)
-    raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{f'; {remedy}' if remedy else ''}")
+    meant = "" if remedy else did_you_mean(name, known)
+    remedy = remedy or f"its parameters are {', '.join(known) or 'arrays, by position'}"
+    raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}; {remedy}")
 
 
 def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:

@@ -814,12 +814,14 @@ def inverse_of_error(x: Real, w: Real) -> Real:
 
 
 def _bessel_i0(x: Real) -> Real:
-    size = abs(x).minimum(800.0)  # where it is infinite
-    quarter = size * size * 0.25
+    is_small = abs(x).compare("lt", 8.0)
+    near = x.where(is_small, 8.0)  # no power overflows where it is not taken: 0 * inf is a slope of NaN
+    quarter = near * near * 0.25
     small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
+    size = x.of(8.0).where(is_small, abs(x)).minimum(800.0)  # where it is infinite
     half = _call("exp", size * 0.5)
     large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
-    return small.where(size.compare("lt", 8.0), large)
+    return small.where(is_small, large)
 
 
 OWN = (

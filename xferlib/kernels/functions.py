@@ -133,9 +133,13 @@ def _one_plus(b: Builder, x: Node, sign: str = "add") -> Node:
     return b.op(sign, b.const(1, x.dtype), b.op("mul", x, x))
 
 
-def _root(b: Builder, x: Node, sign: str, *, squared_first: bool = False) -> Node:
-    square, one = b.op("mul", x, x), b.const(1, x.dtype)
-    return b.op("sqrt", b.op(sign, square, one) if squared_first else b.op(sign, one, square))
+def _root(b: Builder, x: Node) -> Node:
+    return b.op("sqrt", _one_plus(b, x, "sub"))
+
+
+def _arccosh_root(b: Builder, x: Node, y: Node) -> Node:
+    one = b.const(1, x.dtype)
+    return b.op("mul", b.op("sqrt", b.op("sub", x, one)), b.op("sqrt", b.op("add", x, one)))  # x * x may overflow
 
 
 def _scale(b: Builder, x: Node, value: float) -> Node:
@@ -152,8 +156,9 @@ def _power_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node
 
 
 def _arctan2_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node | None, ...]:
-    scale = b.op("add", b.op("mul", x[0], x[0]), b.op("mul", x[1], x[1]))
-    return b.op("div", b.op("mul", g, x[1]), scale), b.op("neg", b.op("div", b.op("mul", g, x[0]), scale))
+    length = formulas.hypot(b, *x)  # whose square may overflow
+    sine, cosine = (b.op("div", b.op("div", each, length), length) for each in x)
+    return b.op("mul", g, cosine), b.op("neg", b.op("mul", g, sine))
 
 
 def _hypot_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node | None, ...]:
@@ -300,14 +305,14 @@ _CALLS: dict[str, tuple[tuple[float, float] | None, Rule]] = {
     "sin": ((2.5, 3), _times(lambda b, x, y: b.call("cos", x))),
     "cos": ((2.5, 3), _times(lambda b, x, y: b.op("neg", b.call("sin", x)))),
     "tan": ((3, 5.5), _times(lambda b, x, y: _one_plus(b, y))),
-    "arcsin": ((1.5, 4), _over(lambda b, x, y: _root(b, x, "sub"))),
-    "arccos": ((1.5, 4), _over(lambda b, x, y: _root(b, x, "sub"), -1.0)),
+    "arcsin": ((1.5, 4), _over(lambda b, x, y: _root(b, x))),
+    "arccos": ((1.5, 4), _over(lambda b, x, y: _root(b, x), -1.0)),
     "arctan": ((1.5, 4), _over(lambda b, x, y: _one_plus(b, x))),
     "sinh": ((2.5, 3), _times(lambda b, x, y: b.call("cosh", x))),
     "cosh": ((2.5, 3), _times(lambda b, x, y: b.call("sinh", x))),
     "tanh": ((3, 5.5), _times(lambda b, x, y: _one_plus(b, y, "sub"))),
-    "arcsinh": ((1.5, 4.5), _over(lambda b, x, y: _root(b, x, "add"))),
-    "arccosh": ((1.5, 4), _over(lambda b, x, y: _root(b, x, "sub", squared_first=True))),
+    "arcsinh": ((1.5, 4.5), _over(lambda b, x, y: formulas.hypot(b, x, b.const(1, x.dtype)))),
+    "arccosh": ((1.5, 4), _over(_arccosh_root)),
     "arctanh": ((1.5, 4), _over(lambda b, x, y: _one_plus(b, x, "sub"))),
     "cbrt": (None, _over(lambda b, x, y: _scale(b, b.op("mul", y, y), 3.0))),
     "rsqrt": (None, _times(lambda b, x, y: _scale(b, b.op("mul", y, b.op("mul", y, y)), -0.5))),

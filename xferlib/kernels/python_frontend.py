@@ -285,10 +285,10 @@ class Traced:
         return clip(self, min, max)
 
     def __divmod__(self, other: Any) -> Pair:
-        return _divmod(self, other)
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> Pair:
-        return _divmod(other, self)
+        return other // self, other % self
 
     def __round__(self, digits: int | None = None) -> Traced:
         if digits:
@@ -607,11 +607,19 @@ def _is_infinity(x: Any, side: str) -> Any:
     return _apply("isinf", (x,)) & apply(side, (x, 0))
 
 
+_SINC = (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800)
+"""The series in the square of a small angle, where derivatives of the quotient are differences of large numbers."""
+
+
 def _sinc(x: Any) -> Any:
     angle = x * np.pi
-    is_zero = apply("equal", (angle, 0))
-    divisor = _where(is_zero, 1, angle)
-    return _where(is_zero, 1, _apply("sin", (divisor,)) / divisor)
+    is_small = apply("less", (abs(angle), 0.25))
+    near, divisor = _where(is_small, angle, 0), _where(is_small, 1, angle)
+    square = near * near
+    total: Any = _SINC[-1]
+    for each in _SINC[-2::-1]:
+        total = total * square + each
+    return _where(is_small, total, _apply("sin", (divisor,)) / divisor)
 
 
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:

@@ -735,7 +735,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             TypeError: A keyword that there is not.
         """
         if unknown := named.keys() - {"grid", "block", "args", "shared"}:
-            refuse_keyword("RawKernel", {name: named[name] for name in named if name in unknown})
+            refuse_keyword(
+                "RawKernel", {name: named[name] for name in named if name in unknown},
+                ("grid", "block", "args", "stream", "shared_nbytes", "cooperative"),
+            )  # fmt: skip
         if "shared" in named:
             if shared_nbytes:
                 raise KernelTypeError(f"{self.name}(): shared= and shared_nbytes= say the same; give one of them")

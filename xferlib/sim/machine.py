@@ -1358,6 +1358,7 @@ class Machine:
         self.hosts.postpone = self._postpone
         self.hosts.watch_batch = functools.partial(WatchedBatch, self)
         self.hosts.note_host_access = functools.partial(self.host_access, is_declared=False)
+        self.hosts.note_lend = self._note_lend
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
         )
@@ -1701,6 +1702,13 @@ class Machine:
         with self.lock:
             self.enter()
             return self.memory.track(data, here())
+
+    def _note_lend(self, pointer: int) -> None:
+        with self.lock:
+            block = self.memory.find(pointer)
+            if block is not None:
+                self.staging.calls.describe(block)
+                block.begin_anew(here())
 
     def pass_point(self, point: Point) -> None:
         """Pass a point of fault injection, outside any operation."""

@@ -27,6 +27,7 @@ from xferlib.sim.model import (
     Clock,
     HasClock,
     History,
+    HostThread,
     Joined,
     KeptClock,
     LastOwner,
@@ -138,6 +139,17 @@ class Block:
         self.last_owner = last_owner
         for each in last_owner.users:
             self.note(self.whole(), each, is_write=False)
+
+    def begin_anew(self, location: CodeLocation) -> None:
+        """Forget what host threads did with page-locked memory: reference counts order them before its next array.
+
+        Args:
+            location: The line that makes that array.
+        """
+        self.location = location
+        history = self.history
+        if history is not None and not history.forget(lambda action: type(action.participant) is HostThread):
+            self.accesses = None
 
     @property
     def where(self) -> str:

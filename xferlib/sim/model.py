@@ -308,7 +308,7 @@ class Hosts:
 
     __slots__ = (
         "_ended", "_lock", "_own", "_participants", "completions", "main", "note_host_access",
-        "note_staging", "over", "postpone", "watch_batch",
+        "note_lend", "note_staging", "over", "postpone", "watch_batch",
     )  # fmt: skip
 
     def __init__(self, participants: ParticipantKeys) -> None:
@@ -321,6 +321,8 @@ class Hosts:
         """Checks a batch for changes until `prefetch` yields it."""
         self.note_host_access: Callable[..., None]
         """Checks an access of the calling thread to a host array, for a blocking transfer."""
+        self.note_lend: Callable[[int], None]
+        """Begins the accesses to page-locked memory anew, which a pool lends to another array."""
         self.main = HostThread(participants.enter(), "the host")
         self._own: dict[int, HostThread] = {}
         self._ended = HostThread(participants.enter(), "host threads that have ended")

@@ -132,6 +132,25 @@ def test_a_guard_of_a_write_may_read_an_old_value(schedule: str) -> None:
         assert run("if (y[threadIdx.x % 4] == 0) y[threadIdx.x % 4] = n;", grid=3).tolist()[:5] == [3, 3, 3, 3, 0]
 
 
+SWAPS = [
+    "int old = *y, e; do { e = old; if (e >= v) break; old = atomicCAS(y, e, v); } while (old != e);",
+    "int old = *y; while (v > old) { int e = old; if ((old = atomicCAS(y, e, v)) == e) break; }",
+    "int old = *y; while (v > old) { int e = old; old = atomicCAS(y, e, max(e, v)); if (old == e) break; }",
+]
+
+
+@pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_swap_that_is_left_out_where_the_value_read_is_enough_may_read_an_old_one(swap: str, schedule: str) -> None:
+    with configured(kernel_schedule=schedule):
+        assert run(f"int v = x[threadIdx.x]; {swap}", grid=3)[0] == 63
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_value_that_is_used_beside_its_swap_needs_order(swap: str) -> None:
+    assert fault(f"int v = x[threadIdx.x]; {swap} if (threadIdx.x) y[threadIdx.x] = old;")[0] == "race"
+
+
 def test_a_guard_that_reads_what_another_thread_prepares_is_a_race() -> None:
     body = """__shared__ int s[64];
     s[threadIdx.x] = 0;

@@ -344,10 +344,12 @@ static int is_scalar(PyObject *object)
 }
 
 /* The namespace of arrays of known types, of one backend, among scalars. */
-static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
+static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     const dispatch *d = PyModule_GetState(module);
     PyObject *decides = NULL, *found;
+    if (names) /* which it refuses */
+        return xf_call_with_names(d->look_up, given, count, names);
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject *type = (PyObject *)Py_TYPE(given[i]);
         if (type == decides || is_scalar(given[i]))
@@ -372,8 +374,8 @@ PyObject *xf_bind_namespaces(PyObject *module, PyObject *arguments)
     PyObject *name, *doc;
     if (!PyArg_ParseTuple(arguments, "O!O!OUU", &PyDict_Type, &d->by_type, &PyDict_Type, &d->namespaces, &d->look_up, &name, &doc))
         return NULL;
-    d->method = (PyMethodDef){"get_array_module", (PyCFunction)(void (*)(void))namespace_of, METH_FASTCALL,
-                              PyUnicode_AsUTF8AndSize(doc, NULL)};
+    d->method = (PyMethodDef){"get_array_module", (PyCFunction)(void (*)(void))namespace_of,
+                              METH_FASTCALL | METH_KEYWORDS, PyUnicode_AsUTF8AndSize(doc, NULL)};
     Py_INCREF(arguments); /* which holds all of them */
     return d->method.ml_doc ? PyCFunction_NewEx(&d->method, module, name) : NULL;
 }

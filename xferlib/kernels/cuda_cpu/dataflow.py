@@ -5,7 +5,7 @@ value goes:
 
 - A volatile read that only decides what is done is a flag; one whose value is computed with is data, which need order.
 - A plain read that only decides whether its thread writes the same word afterwards may be old: `if (level[v] < 0)
-  level[v] = depth;`, `if (x > *most) atomicMax(most, x);`.
+  level[v] = depth;`, `if (x > *most) atomicMax(most, x);`. So may one that a compare-and-swap of the word verifies.
 - A register that is read where nothing has set it is a variable without a value, as far as the compiler has left one.
 - A signed product that is widened to be part of an address is an index.
 
@@ -33,6 +33,9 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Symbol,
     walk,
 )
+
+Word = tuple[int, int]
+"""The register of an address, and the offset."""
 
 NO_EFFECT = {
     "prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority", "discard", "setmaxnreg", "stackrestore",
@@ -148,8 +151,11 @@ class ValueFlow:
     def blocks(self) -> _Blocks:
         return _Blocks(self)
 
-    def follow(self, results: set[int]) -> tuple[set[int], bool]:
-        """The registers that depend on some, and whether any reaches memory, an address or another thread."""
+    def follow(self, results: set[int], word: Word | None = None) -> tuple[set[int], bool]:
+        """The registers that depend on some, and whether any reaches memory, an address or another thread.
+
+        A compare-and-swap of ``word`` does not count: what it takes has been read there, and is verified.
+        """
         leads = _COMMUNICATES | {"ld", "ldu"}
 
         def find_dependent(number: int) -> set[int]:
@@ -158,7 +164,9 @@ class ValueFlow:
 
         found = close(results, find_dependent)
         users = (item for number in found for item in self.users[number])
-        return found, any(item.opcode in leads and not _is_param(item) for item in users)  # a call's use is not known
+        return found, any(  # a call's use is not known
+            item.opcode in leads and not _is_param(item) and not _verifies(item, word) for item in users
+        )
 
     def polls(self, index: int, dependent: set[int], loops: Iterable[tuple[int, int]]) -> bool:
         """Whether a loop around an instruction ends by what depends on it."""
@@ -200,18 +208,21 @@ class ValueFlow:
         return found
 
 
-def _find_word(operand: Operand) -> tuple[int, int] | None:
-    """The register of an address, and the offset."""
+def _find_word(operand: Operand) -> Word | None:
     if isinstance(operand, Address) and isinstance(operand.base, Register):
         return operand.base.number, operand.offset
     return None
 
 
+def _verifies(item: Instruction, word: Word | None) -> bool:
+    return word is not None and "cas" in item.modifiers and _find_word(item.operands[1]) == word
+
+
 def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str]:
     """Flags of kernel.h, by index: XF_DATA of volatile loads and stores, XF_GUARDED and XF_NUMBER of plain ones."""
     meanings: dict[int, str] = {}
-    loads: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    writes: list[tuple[int, Instruction, tuple[int, int]]] = []
+    loads: defaultdict[Word, list[int]] = defaultdict(list)
+    writes: list[tuple[int, Instruction, Word]] = []
     for index, item in flow.instructions:
         if item.opcode not in _MEMORY or _is_param(item) or "local" in item.modifiers:
             continue
@@ -238,7 +249,7 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
             if first not in known:
                 load = flow.body[first]
                 assert isinstance(load, Instruction)
-                known[first] = not flow.follow(find_results(load))[1]
+                known[first] = not flow.follow(find_results(load), word)[1]
             if known[first] and flow.is_behind(index, first):
                 meanings[first] = " | ".join(filter(None, (meanings.get(first), "XF_GUARDED")))
                 if item.opcode == "st" and STRONG.isdisjoint(item.modifiers):
