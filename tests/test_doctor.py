@@ -17,6 +17,7 @@ import pytest
 import xferlib as xl
 from tests.console import main
 from tests.kernels.targets import need_nvrtc
+from tests.processes import path_with, run
 from xferlib.kernels import cuda_headers
 from xferlib.testing import configured
 
@@ -460,10 +461,8 @@ def test_a_backend_that_crashes_or_corrupts_is_found_and_hides_no_other(tmp_path
     (tmp_path / "troubled.py").write_text(PLUGIN)
     points = "[xferlib.backends]\naborting = troubled:Aborting\nforgetful = troubled:Forgetful"
     put_distribution(tmp_path, "troubled", "1.0", points)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     names = (f"--backend={name}" for name in ("aborting", "forgetful", "numpy"))
-    command = [sys.executable, "-m", "xferlib", "doctor", "--json", *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    done = run("-m", "xferlib", "doctor", "--json", *names, PYTHONPATH=path_with(tmp_path))
     assert not done.stderr
     found = json.loads(done.stdout)
     assert found["status"] == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 import xferlib.tree
 from tests.needed import need
+from tests.processes import TORCH, printed
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError
 from xferlib.testing import configured, dtypes, load_backend, promotion, strategies
 
@@ -92,7 +91,7 @@ def test_no_import_of_ml_dtypes_before_one_is_met() -> None:
         "import sys, numpy as np, xferlib as xl; xl.to_device(np.ones(3), backend='numpy'); "
         "assert 'ml_dtypes' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    printed("-c", code)
 
 
 # --- moved with every bit
@@ -517,7 +516,7 @@ assert xl.to_host(xl.to_device(np.zeros(3, [("int4_x2", "u1")]), backend="sim"))
 
 def test_each_verb_names_ml_dtypes_where_it_is_missing() -> None:
     pytest.importorskip("torch")
-    subprocess.run([sys.executable, "-c", MISSING], check=True)
+    printed("-c", MISSING, after=TORCH)
 
 
 def test_missing_ml_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
 
 ROOT = Path(__file__).parents[1]
-PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
 
 
 def run(tmp_path: Path, program: str, *command: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "test_program.py").write_text(program)
-    environment = {**os.environ, "PYTHONPATH": PATH, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    given = {"PYTHONPATH": processes.path_with(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return processes.run("-m", *command, cwd=tmp_path, after=(*processes.NUMPY, "pytest"), **given)
 
 
 EACH_IS_REFUSED = """\

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
-PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+PATH = processes.path_with(ROOT)
 PLUGIN = "xferlib.testing.plugin"
 
 PRETEND = """
@@ -57,19 +57,17 @@ def pretend(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([PATH, str(installed.parent), str(ROOT / "tests" / "plugin")])}
 
 
+PYTEST, AFTER = ("-m", "pytest", "-p", "no:cacheprovider"), (*processes.NUMPY, "pytest")
 WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"  # its import takes longer than all else
 
 
 def run(tmp_path: Path, program: str, *options: str, head: str = WITHOUT_TORCH, **environ: str) -> str:
     """The output of a run of pytest over a program."""
     (tmp_path / "test_program.py").write_text(f"{head}import pytest\nimport xferlib as xl\n{program}")
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
-    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rA"]
-    done = subprocess.run(
-        # by itself pytest would look at all that lies beside the folders of this one
-        [*command, f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options, "test_program.py"],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
+    given = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
+    # by itself pytest would look at all that lies beside the folders of this one
+    arguments = ["-rA", f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options]
+    done = processes.run(*PYTEST, "-p", PLUGIN, *arguments, "test_program.py", cwd=tmp_path, after=AFTER, **given)
     return done.stdout + done.stderr
 
 
@@ -470,9 +468,9 @@ def test_workers_of_xdist_report_to_one_summary(tmp_path: Path) -> None:
 def test_a_run_that_does_not_use_it_pays_for_no_library(tmp_path: Path) -> None:
     """Some 3 ms, `xferlib` itself among them: `python -X importtime -c "import pytest, xferlib.testing.plugin"`."""
     script = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert {name for name in done.stdout.split() if not name.startswith("xferlib")} == set()
-    assert len(done.stdout.split()) <= 10, done.stdout
+    found = processes.printed("-c", script, after=()).split()
+    assert {name for name in found if not name.startswith("xferlib")} == set()
+    assert len(found) <= 10, found
     program = """
 import sys
 
@@ -493,10 +491,7 @@ def test_other_projects_do_not_load_it() -> None:
 def test_a_conftest_loads_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{PLUGIN}"]\n')
     (tmp_path / "test_program.py").write_text(f"{WITHOUT_TORCH}import xferlib as xl\n{EVERYWHERE}")
-    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-c", os.devnull]
-    done = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim", "test_program.py"],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH},
-    )  # fmt: skip
+    given = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH}
+    arguments = ["-W", "error", "-c", os.devnull, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim"]
+    done = processes.run(*PYTEST, *arguments, "test_program.py", cwd=tmp_path, after=AFTER, **given)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
