@@ -54,6 +54,8 @@ class Template:
 
 
 NUMPY, TORCH = ("numpy",), ("numpy", "torch", "torch.distributed")
+SIM = (*NUMPY, "xferlib.sim.backend", "xferlib.kernels.calls", "xferlib.kernels.c_frontend.translate")
+"""With what most programs on `sim` import, none of which reads a setting but XFERLIB_NATIVE."""
 template = functools.cache(Template)
 """One process for each set of modules."""
 

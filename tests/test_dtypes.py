@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 import xferlib.tree
-from tests.needed import need
+from tests.needed import among, need
 from tests.processes import TORCH, printed
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError
 from xferlib.testing import configured, dtypes, load_backend, promotion, strategies
@@ -28,7 +28,7 @@ OF_TORCH = OF_SAFETENSORS
 HostArray = np.ndarray[Any, Any]
 
 
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+@pytest.fixture(params=among("numpy", "torch", "sim", "cupy", "pycuda"))
 def library(request: pytest.FixtureRequest) -> Iterator[str]:
     need(request.param)
     with xl.use_backend(request.param):

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import processes
 from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
@@ -19,7 +20,7 @@ def run(tmp_path: Path, program: str, *command: str) -> subprocess.CompletedProc
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "test_program.py").write_text(program)
     given = {"PYTHONPATH": processes.path_with(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return processes.run("-m", *command, cwd=tmp_path, after=(*processes.NUMPY, "pytest"), **given)
+    return processes.run("-m", *command, cwd=tmp_path, after=(*processes.SIM, "pytest"), **given)
 
 
 EACH_IS_REFUSED = """\
@@ -298,7 +299,7 @@ def change(x, name, value):
         return x.ravel().reshape(x.shape)
     return x.copy() if name == "copy" else -x if name == "negative" else x + x
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=EXAMPLES, deadline=None, database=None)
 @given(st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(["float32", "int16", "complex64"]), STEPS)
 def test_views_have_numpys_elements(shape, dtype, steps):
     h = (np.arange(np.prod(shape)).reshape(shape) - 3).astype(dtype)
@@ -320,7 +321,8 @@ def test_views_have_numpys_elements(shape, dtype, steps):
 @pytest.mark.parametrize("library", ["cupy", "pycuda"])
 def test_views_have_numpys_elements(library: str, tmp_path: Path) -> None:
     command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", f"--pretend={library}", "-q")
-    done = run(tmp_path, f"LIBRARY = {library!r}\n{VIEWS}", *command, "-c", os.devnull, "test_program.py")
+    head = f"LIBRARY, EXAMPLES = {library!r}, {settings.default.max_examples}\n"
+    done = run(tmp_path, head + VIEWS, *command, "-c", os.devnull, "test_program.py")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

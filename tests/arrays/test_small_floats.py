@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.needed import need
+from tests.needed import among, need
 from tests.processes import printed
 from xferlib.errors import UnsupportedDTypeError
 
@@ -50,7 +50,7 @@ ROUNDED: dict[str, tuple[Callable[[Space, Any], Any], Callable[[Array], Any]]] =
 }
 
 
-@pytest.fixture(params=["sim", "pycuda"])
+@pytest.fixture(params=among("sim", "pycuda"))
 def space(request: pytest.FixtureRequest) -> Space:
     need(request.param)
     with xl.use_backend(request.param):
@@ -65,7 +65,7 @@ def numbers(*, has_nan: bool) -> Array:
     return x
 
 
-@pytest.fixture(params=["sim", "pycuda", "torch"])
+@pytest.fixture(params=among("sim", "pycuda", "torch"))
 def any_space(request: pytest.FixtureRequest) -> Space:
     need(request.param)
     with xl.use_backend(request.param):
