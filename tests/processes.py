@@ -76,7 +76,7 @@ def run(
         after: The modules that it may find imported. Without any it has a process from the start.
     """
     environ = {**(os.environ if environ is None else environ), **variables}
-    if not after or not hasattr(os, "fork"):
+    if not after or sys.platform != "linux":  # macOS forbids a forked child most of its libraries
         return start([sys.executable, *arguments], environ, cwd)
     with _outputs() as (output, errors):
         files = {"output": output.name, "errors": errors.name}

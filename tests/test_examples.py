@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> Non
 
 def test_the_sample_package_passes_its_tests_on_every_backend() -> None:
     package = FOLDER / "sample_package"
-    given = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path_with(FOLDER.parent, package)}
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path_with(FOLDER.parent, package)}
     arguments = ("-m", "pytest", "-p", "no:cacheprovider", "-rA")
     done = run(*arguments, cwd=package, after=TORCH, **given)
     assert done.returncode == 0, done.stdout[-5000:]

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 def run(tmp_path: Path, program: str, *command: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "test_program.py").write_text(program)
-    given = {"PYTHONPATH": processes.path_with(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    given: dict[str, Any] = {"PYTHONPATH": processes.path_with(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return processes.run("-m", *command, cwd=tmp_path, after=(*processes.SIM, "pytest"), **given)
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ class PretendBackend(xferlib_tiny.TinyBackend):
 
 
 @pytest.fixture
-def pretend(tmp_path: Path) -> dict[str, str]:
+def pretend(tmp_path: Path) -> dict[str, Any]:
     """The environment of a run in which a backend `pretend` with two GPUs is installed."""
     installed = tmp_path / "site" / "xferlib_pretend-1.0.dist-info"
     installed.mkdir(parents=True)
@@ -71,7 +72,7 @@ def run(
 ) -> str:
     """The output of a run of pytest over a program."""
     (tmp_path / "test_program.py").write_text(f"{head}import pytest\nimport xferlib as xl\n{program}")
-    given = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
     # by itself pytest would look at all that lies beside the folders of this one
     arguments = ["-rA", f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options]
     done = processes.run(*PYTEST, "-p", PLUGIN, *arguments, "test_program.py", cwd=tmp_path, after=after, **given)
@@ -202,7 +203,7 @@ def test_what_is_not_portable_fails_on_the_simulator(tmp_path: Path, value: str,
     ],
 )
 def test_a_backend_that_does_not_exist_is_refused(
-    option: str, message: str, tmp_path: Path, pretend: dict[str, str]
+    option: str, message: str, tmp_path: Path, pretend: dict[str, Any]
 ) -> None:
     output = run(tmp_path, EVERYWHERE, f"--xferlib-backend={option}", **pretend)
     assert "ERROR: --xferlib-backend: there is no backend" in output
@@ -255,7 +256,7 @@ def test_namespace(xp):
 """
 
 
-def test_tests_for_gpus_run_where_there_are_enough(tmp_path: Path, pretend: dict[str, str]) -> None:
+def test_tests_for_gpus_run_where_there_are_enough(tmp_path: Path, pretend: dict[str, Any]) -> None:
     output = run(tmp_path, MARKED, "--strict-markers", "--xferlib-backend=pretend,numpy", **pretend)
     passed = re.findall(r"PASSED .*::(\S+)", output)
     assert {"test_gpu", "test_each[pretend]", "test_two", "test_namespace[numpy]"} <= set(passed)
@@ -450,7 +451,7 @@ def test_without():
 """
 
 
-def test_an_asynchronous_error_fails_the_test_that_caused_it(tmp_path: Path, pretend: dict[str, str]) -> None:
+def test_an_asynchronous_error_fails_the_test_that_caused_it(tmp_path: Path, pretend: dict[str, Any]) -> None:
     options = ("--xferlib-backend=pretend", "--xferlib-cuda-sync")
     output = run(tmp_path, BREAKS, *options, **pretend)
     assert "PASSED test_program.py::test_fine[pretend]" in output
@@ -498,7 +499,7 @@ def test_other_projects_do_not_load_it() -> None:
 def test_a_conftest_loads_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{PLUGIN}"]\n')
     (tmp_path / "test_program.py").write_text(f"{WITHOUT_TORCH}import xferlib as xl\n{EVERYWHERE}")
-    given = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH}
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH}
     arguments = ["-W", "error", "-c", os.devnull, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim"]
     done = processes.run(*PYTEST, *arguments, "test_program.py", cwd=tmp_path, after=AFTER, **given)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
