@@ -410,7 +410,7 @@ IN_SUITES += f"{USED_ELSEWHERE}    del x\n"
 
 
 def test_a_missing_synchronisation_fails_the_test_that_lacks_it_and_no_other(tmp_path: Path) -> None:
-    seed = {"XFERLIB_SIM_SCHEDULE": "random", "XFERLIB_SIM_SEED": "77"}
+    seed: dict[str, Any] = {"XFERLIB_SIM_SCHEDULE": "random", "XFERLIB_SIM_SEED": "77"}
     output = run(tmp_path, IN_SUITES, **seed)
     assert "PASSED test_program.py::test_right\n" in output
     assert "PASSED test_program.py::test_right_again\n" in output
