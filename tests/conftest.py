@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import faulthandler
 import gc
+import importlib
 import itertools
 import math
 import os
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,8 +35,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(_variable, "1")
 
 import xferlib as xl
-from tests.needed import need
+from tests.needed import ABSENT, among, need
 from tests.pair import Left, Right
+from tests.sizes import IS_LONG
+from xferlib.kernels import host_compiler
 from xferlib.testing import configured, fresh_registry, load_backend
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
@@ -105,6 +111,21 @@ def pytest_configure(config: pytest.Config) -> None:
     needs_all = config.getoption("durations") is not None or config.getoption("xmlpath", None)
     if hasattr(config, "workerinput") and not needs_all:
         config.pluginmanager.register(ShortReports())
+    gc.set_threshold(GC_THRESHOLD)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a worker's share of the files of a whole run: whose asserts one has rewritten, all others read.
+
+    That takes 8 s in a new clone, and all workers would come to each file at the same time.
+    """
+    config: Any = session.config
+    if not hasattr(config, "workerinput") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it tells
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -129,7 +150,6 @@ def _scale_examples(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     _freeze()
-    gc.set_threshold(GC_THRESHOLD)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,6 +174,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     counted = collections.Counter(reason.removeprefix("Skipped: ") for reason in reasons)
     for reason, count in counted.most_common():
         terminalreporter.write_line(f"{count:5} skipped: {reason}")
+    if ABSENT:
+        terminalreporter.write_line(f"without tests that run on every library: {', '.join(ABSENT)}: not installed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fast_compiling() -> Iterator[None]:
+    """Have four of five C kernels compiled at -O1, in a third of the time; all of them as users do in a long run.
+
+    Which ones follows from their text, so that each test of a kernel has the same every time, and the cache knows it.
+    """
+    load = host_compiler.load_c
+
+    def load_c(source: str, *, flags: tuple[str, ...], **given: Any) -> Any:
+        is_fast = not IS_LONG and zlib.crc32(source.encode()) % 5
+        return load(source, flags=tuple("-O1" if is_fast and each == "-O3" else each for each in flags), **given)
+
+    with mock.patch.object(host_compiler, "load_c", load_c):
+        yield
 
 
 PLUGIN_DIR = TESTS / "plugin"
@@ -193,7 +231,7 @@ def refuse_violations(machine: Any) -> None:
     assert not violations, violations
 
 
-@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"])
+@pytest.fixture(params=among("numpy", "torch", "fake", "sim", "cupy", "pycuda"))
 def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     """Each backend in turn as the default, where it is available."""
     name: str = request.param

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 import xferlib as xl
+
+ABSENT = tuple(name for name in ("torch", "cupy", "pycuda") if importlib.util.find_spec(name) is None)
+"""The libraries that are not installed: their tests would be thousands of skips."""
+
+
+def among(*backends: str) -> list[str]:
+    """The backends for which tests are worth generating."""
+    return [name for name in backends if name not in ABSENT]
 
 
 def need(name: str) -> xl.BackendStatus:

@@ -1,29 +1,125 @@
-"""Programs in processes of their own."""
+"""Programs in processes of their own, forked from one that has imported NumPy unless the start is the question."""
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
+import select
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+HANG_S = 200
+"""A program that hangs is killed; a busy machine does not take as long."""
 
 
-def run(*arguments: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with arguments and environment variables; one that hangs is killed."""
-    command, environ = [sys.executable, *arguments], {**os.environ, **variables}
-    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=200, check=False)
+class Template:
+    """A process that has imported modules, and forks children which run programs, one at a time."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        command = [sys.executable, "-m", "tests.template", *modules]
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        # Unbuffered, so that select() sees each number that has not been read.
+        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdin=-1, stdout=-1, bufsize=0)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._programs, self._answers = process, process.stdin, process.stdout
+        atexit.register(self._end)
+
+    def run(self, program: dict[str, Any]) -> int:
+        """Return the exit status of a program; one that hangs is killed, with the processes that it has started."""
+        self._programs.write(json.dumps(program).encode() + b"\n")
+        child = int(self._answers.readline())
+        ended: list[Any] = []
+        try:
+            ended, _, _ = select.select([self._answers], [], [], HANG_S)
+        finally:
+            if not ended:
+                os.killpg(child, signal.SIGKILL)
+            status = int(self._answers.readline())
+        return status
+
+    def _end(self) -> None:
+        self._programs.close()
+        self._process.wait()
+        self._answers.close()
 
 
-def printed(*arguments: str, cwd: Path | None = None, **variables: str) -> str:
-    """Return what a program prints, which must not fail."""
-    done = run(*arguments, cwd=cwd, **variables)
+NUMPY, TORCH = ("numpy",), ("numpy", "torch", "torch.distributed")
+SIM = (*NUMPY, "xferlib.sim.backend", "xferlib.kernels.calls", "xferlib.kernels.c_frontend.translate")
+"""With what most programs on `sim` import, none of which reads a setting but XFERLIB_NATIVE."""
+template = functools.cache(Template)
+"""One process for each set of modules."""
+
+
+def run(
+    *arguments: str,
+    cwd: Path | None = None,
+    environ: dict[str, str] | None = None,
+    after: tuple[str, ...] = NUMPY,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with arguments; one that hangs is killed.
+
+    Args:
+        arguments: ``-c CODE``, ``-m MODULE`` or a file, and the program's own; options of Python need ``after=()``.
+        cwd: The folder that it begins in.
+        environ, variables: Its environment instead of this process's, and variables beside that.
+        after: The modules that it may find imported. Without any it has a process from the start.
+    """
+    environ = {**(os.environ if environ is None else environ), **variables}
+    if not after or sys.platform != "linux":  # macOS forbids a forked child most of its libraries
+        return start([sys.executable, *arguments], environ, cwd)
+    with _outputs() as (output, errors):
+        files = {"output": output.name, "errors": errors.name}
+        program = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "environ": environ, **files}
+        return _done([*arguments], template(after).run(program), output, errors)
+
+
+def start(line: list[str], environ: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command; one that hangs is killed, with the processes that it has started."""
+    with _outputs() as (output, errors):
+        process = subprocess.Popen(line, cwd=cwd, env=environ, stdout=output, stderr=errors, start_new_session=True)
+        try:
+            process.wait(HANG_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+        return _done(line, process.returncode, output, errors)
+
+
+@contextmanager
+def _outputs() -> Iterator[tuple[Any, Any]]:
+    with tempfile.NamedTemporaryFile("w+") as output, tempfile.NamedTemporaryFile("w+") as errors:
+        yield output, errors
+
+
+def _done(line: list[str], status: int, output: Any, errors: Any) -> subprocess.CompletedProcess[str]:
+    output.seek(0)
+    errors.seek(0)
+    return subprocess.CompletedProcess(line, status, output.read(), errors.read())
+
+
+def printed(*arguments: str, **given: Any) -> str:
+    """Return what a program prints, which must not fail; arguments as for `run`."""
+    done = run(*arguments, **given)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def end_quietly(*arguments: str) -> None:
-    """Run a program that must neither fail nor say anything."""
-    done = run(*arguments)
+    """Run a program that must neither fail nor say anything, from its start to its end."""
+    done = run(*arguments, after=())
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

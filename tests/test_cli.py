@@ -16,6 +16,7 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
+from tests.processes import printed
 from xferlib.testing import configured, load_backend
 
 ROOT = Path(__file__).parents[1]
@@ -280,8 +281,7 @@ def test_python_m_xferlib_is_the_command_and_loads_no_array_library(arguments: l
         "loaded = {'torch', 'cupy', 'pycuda', 'matplotlib', 'xferlib.sim'} & set(sys.modules)\n"
         "print(sorted(loaded - {'xferlib.sim'} if 'doctor' in sys.argv else loaded))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    lines = found.stdout.splitlines()
+    lines = printed("-c", code).splitlines()
     assert lines[-1] == "[]"
     assert arguments != ["--version"] or lines == [f"xferlib {xl.__version__}", "[]"]
 

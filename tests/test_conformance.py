@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import xferlib as xl
+from tests import processes
 from xferlib import sim
 from xferlib.testing import BackendConformance
 from xferlib.testing.conformance import Processes
@@ -15,6 +17,14 @@ from xferlib.testing.conformance import Processes
 _NEGATIVE_STEPS = {"numpy", "cupy"}
 EXAMPLES = 30
 """Of each property, off real GPUs: with as many, tests/test_mutants.py finds each backend that is wrong on purpose."""
+
+
+class Conformance(BackendConformance):
+    """The suite, whose programs begin where NumPy, or PyTorch for its backend, is imported."""
+
+    def run_python(self, program: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        after = processes.TORCH if self.backend == "torch" else processes.NUMPY
+        return processes.run("-c", program, environ=environ, after=after)
 
 
 def _suites() -> dict[str, type]:
@@ -27,7 +37,7 @@ def _suites() -> dict[str, type]:
             kind = xl.Device(device).kind
             members = {"backend": name, "device": device, "negative_steps": name in _NEGATIVE_STEPS}
             members |= {} if kind == "cuda" else {"max_examples": EXAMPLES}
-            found.setdefault(f"Test_{name}_{kind}", type(f"Test_{name}_{kind}", (BackendConformance,), members))
+            found.setdefault(f"Test_{name}_{kind}", type(f"Test_{name}_{kind}", (Conformance,), members))
     return found
 
 
@@ -42,27 +52,27 @@ globals().update(_suites())
 
 
 @pytest.mark.usefixtures("fake")
-class TestFake(BackendConformance):
+class TestFake(Conformance):
     backend = "fake"
     negative_steps = True
     max_examples = EXAMPLES
 
 
 @pytest.mark.usefixtures("plugins")
-class TestTiny(BackendConformance):
+class TestTiny(Conformance):
     backend = "tiny"
     negative_steps = True
     max_examples = EXAMPLES
 
 
 @pytest.mark.usefixtures("plugins")
-class TestBare(BackendConformance):
+class TestBare(Conformance):
     backend = "bare"
     negative_steps = True
     max_examples = EXAMPLES
 
 
-class Scheduled(BackendConformance):
+class Scheduled(Conformance):
     """The suite on the simulator with its operations in another legal order; fresh processes do not know of it."""
 
     backend = "sim"

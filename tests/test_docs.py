@@ -20,6 +20,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels.targets import has_nvrtc
+from tests.needed import ABSENT
 from tests.sizes import alternated
 from xferlib.kernels.functions import TABLE, accepts, guarantee
 from xferlib.testing import configured
@@ -81,6 +82,7 @@ def backend_with(device: str) -> str:
 
 
 DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
+DEVICES = [each for each in DEVICES if each.partition(":")[0] not in ABSENT]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,10 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.mark.parametrize("where", DEVICES)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    ("name", "where"),  # test_calibration.py has `calibrate`, which takes seconds, on the simulator
+    [(name, where) for name in EXAMPLES for where in DEVICES if (name, where) != ("calibrate", "sim:sim:0")],
+)
 def test_the_examples_of_the_reference_run(
     name: str, where: str, own_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

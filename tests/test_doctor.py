@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import xferlib as xl
+from tests import processes
 from tests.console import main
 from tests.kernels.targets import need_nvrtc
+from tests.processes import path_with, run
 from xferlib.kernels import code_cache
 from xferlib.testing import configured
 
@@ -46,7 +49,9 @@ TCC = SimpleNamespace(tcc_bin_path=lambda: sys.executable, tcc_lib_dir=lambda: "
 
 
 def run_or_recall(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program; one process asks the driver that is really here, for all machines without one of their own."""
+    """Run a program: the trial of a backend after PyTorch, and one for all that ask the driver that is really here."""
+    if command[:5] == TRIAL:
+        return processes.run(*command[3:], environ=options["env"], after=processes.TORCH)
     has_driver = "LD_LIBRARY_PATH" in (options.get("env") or os.environ)
     if has_driver or not any(each.endswith("cuda_driver.py") for each in command):
         return RUN(command, **options)
@@ -56,6 +61,7 @@ def run_or_recall(command: list[str], **options: Any) -> subprocess.CompletedPro
     return ANSWERS[question]
 
 
+TRIAL = [sys.executable, "-W", "ignore", "-m", "xferlib._cli.doctor_trial"]
 RUN, ANSWERS = subprocess.run, dict[str, subprocess.CompletedProcess[str]]()
 
 
@@ -460,10 +466,8 @@ def test_a_backend_that_crashes_or_corrupts_is_found_and_hides_no_other(tmp_path
     (tmp_path / "troubled.py").write_text(PLUGIN)
     points = "[xferlib.backends]\naborting = troubled:Aborting\nforgetful = troubled:Forgetful"
     put_distribution(tmp_path, "troubled", "1.0", points)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     names = (f"--backend={name}" for name in ("aborting", "forgetful", "numpy"))
-    command = [sys.executable, "-m", "xferlib", "doctor", "--json", *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    done = run("-m", "xferlib", "doctor", "--json", *names, PYTHONPATH=path_with(tmp_path))
     assert not done.stderr
     found = json.loads(done.stdout)
     assert found["status"] == 1
@@ -475,7 +479,8 @@ def test_a_backend_that_crashes_or_corrupts_is_found_and_hides_no_other(tmp_path
 
 def tried(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Finding]:
     """The findings of the doctor in this process, with its trials."""
-    main(["doctor", "--json", *arguments])
+    with mock.patch.object(subprocess, "run", run_or_recall):
+        main(["doctor", "--json", *arguments])
     findings: list[Finding] = json.loads(capsys.readouterr().out)["findings"]
     return findings
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,8 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 import xferlib.tree
-from tests.needed import need
+from tests.needed import among, need
+from tests.processes import TORCH, printed
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError
 from xferlib.testing import arrays as core_arrays
 from xferlib.testing import configured, dtypes, load_backend, strategies
@@ -30,7 +29,7 @@ OF_TORCH = OF_SAFETENSORS
 HostArray = np.ndarray[Any, Any]
 
 
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+@pytest.fixture(params=among("numpy", "torch", "sim", "cupy", "pycuda"))
 def library(request: pytest.FixtureRequest) -> Iterator[str]:
     need(request.param)
     with xl.use_backend(request.param):
@@ -93,7 +92,7 @@ def test_no_import_of_ml_dtypes_before_one_is_met() -> None:
         "import sys, numpy as np, xferlib as xl; xl.to_device(np.ones(3), backend='numpy'); "
         "assert 'ml_dtypes' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    printed("-c", code)
 
 
 # --- moved with every bit
@@ -518,7 +517,7 @@ assert xl.to_host(xl.to_device(np.zeros(3, [("int4_x2", "u1")]), backend="sim"))
 
 def test_each_verb_names_ml_dtypes_where_it_is_missing() -> None:
     pytest.importorskip("torch")
-    subprocess.run([sys.executable, "-c", MISSING], check=True)
+    printed("-c", MISSING, after=TORCH)
 
 
 def test_missing_ml_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
+from tests.processes import TORCH, path_with, printed, run
 from tests.running import read_example, run_example
 from tests.sizes import alternated
 
@@ -88,12 +90,8 @@ def test_every_example_is_run() -> None:
 
 
 def test_a_map_may_be_larger_than_the_device() -> None:
-    environ = {**os.environ, "XFERLIB_BACKEND": "sim", "XFERLIB_SIM_MEMORY": "16MiB"}
-    environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(FOLDER / "elevation.py")]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-5000:]
-    first, last = done.stdout.splitlines()
+    found = printed(str(FOLDER / "elevation.py"), XFERLIB_BACKEND="sim", XFERLIB_SIM_MEMORY="16MiB")
+    first, last = found.splitlines()
     assert first == "32 MiB do not fit a device of 16 MiB at once"
     assert re.fullmatch(RESULTS["elevation.py"][0], last)
 
@@ -130,10 +128,9 @@ def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> Non
 
 def test_the_sample_package_passes_its_tests_on_every_backend() -> None:
     package = FOLDER / "sample_package"
-    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), str(package), environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA"]
-    done = subprocess.run(command, cwd=package, env=environ, capture_output=True, text=True, check=False)
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path_with(FOLDER.parent, package)}
+    arguments = ("-m", "pytest", "-p", "no:cacheprovider", "-rA")
+    done = run(*arguments, cwd=package, after=TORCH, **given)
     assert done.returncode == 0, done.stdout[-5000:]
     usable = {name for name, status in xl.available_backends().items() if status.is_available}
     for test in ("centred_signals_have_no_mean", "any_layout_will_do", "power_of_batches"):

@@ -35,7 +35,7 @@ CODES = {"sys.exit": 3, "exception": 1}
 
 def ended(*arguments: str) -> tuple[int, str]:
     """How a program ended, and what it said, but for the traceback that it means to show."""
-    done = run("-W", "ignore", *arguments)
+    done = run("-W", "ignore", *arguments, after=())
     said = done.stdout + done.stderr
     is_meant = said.count("Traceback") == 1 and said.endswith("SystemError: on purpose\n")
     return done.returncode, "" if is_meant else said

@@ -84,8 +84,6 @@ def test_its_commands_test_the_sample_package(workflow: dict[str, Any], tmp_path
     shutil.copytree(ROOT / "examples" / "sample_package", tmp_path / "package")
     settings, (_, *arguments) = list(cells(workflow))[2]
     assert settings["XFERLIB_SIM_IMPLICIT"] == "raise"
-    done = run(
-        *arguments, "-q", "-p", "no:cacheprovider", "-k", "centred or power", cwd=tmp_path / "package",
-        PYTHONPATH=path_with(ROOT), **settings,
-    )  # fmt: skip
+    given: dict[str, Any] = {**settings, "PYTHONPATH": path_with(ROOT)}
+    done = run(*arguments, "-q", "-p", "no:cacheprovider", "-k", "centred or power", cwd=tmp_path / "package", **given)
     assert "2 passed" in done.stdout, done.stdout

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
 
-from tests.processes import printed
+from tests import processes
 
 HEAVY = tuple(f"{name}." for name in (
     "torch", "cupy", "cupyx", "pycuda", "cuda.core", "cuda.bindings", "array_api_compat", "hypothesis", "pytest",
@@ -14,6 +15,9 @@ HEAVY = tuple(f"{name}." for name in (
 ))  # fmt: skip
 MOST_MODULES = 85
 """Beyond NumPy's own, of a first transfer; each costs about 0.1 to 0.5 ms."""
+
+
+printed = functools.partial(processes.printed, after=())  # what a process has imported is the question
 
 
 def _new_modules(statement: str) -> set[str]:

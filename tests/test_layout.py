@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.processes import printed
 from xferlib.backends.base import ArrayInfo
 from xferlib.testing import assert_same_bits, configured, forced, native, strategies
 
@@ -141,11 +139,10 @@ print(native().is_on)
 @pytest.mark.parametrize("setting", ["on", "off"])
 def test_memory_is_read_and_written_from_the_first_element_on(setting: str) -> None:
     """In a process of its own: how addresses are found is settled by the first array."""
-    environ = {**os.environ, "XFERLIB_NATIVE": setting}
-    done = subprocess.run([sys.executable, "-c", ADDRESSES], env=environ, capture_output=True, text=True, check=False)
+    found = printed("-c", ADDRESSES, XFERLIB_NATIVE=setting)
     with configured(native="on"):
         is_on = setting == "on" and native().is_on
-    assert done.stdout.split() == [str(is_on)], done.stderr
+    assert found.split() == [str(is_on)]
 
 
 def test_no_chunks_are_planned_for_an_empty_array() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 import xferlib as xl
 from tests.entered import functions_of
+from tests.processes import printed
 from xferlib.errors import DeviceMemoryError
 from xferlib.testing import assert_same_bits
 
@@ -107,5 +106,4 @@ print(*[each.name for each in t.operations if each.kind == "call"])
 
 
 def test_modules_that_are_imported_while_a_recording_is_open_are_recorded() -> None:
-    done = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["Stream.synchronize", "to_device", "to_host"]
+    assert printed("-c", _LATE).split() == ["Stream.synchronize", "to_device", "to_host"]

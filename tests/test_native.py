@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.processes import printed
 from xferlib import _native
 from xferlib._memory import buffers as _host
 from xferlib._native import build
@@ -290,9 +291,7 @@ def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("native", ["on", "off"])
 def test_the_setting_is_read_from_the_environment(native: str) -> None:
     code = "from xferlib._runtime import process as config; print(config.get().native)"
-    environ = {**os.environ, "XFERLIB_NATIVE": native}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert done.stdout.strip() == native
+    assert printed("-c", code, XFERLIB_NATIVE=native).strip() == native
 
 
 def test_an_error_without_words_of_its_own_names_the_code() -> None:

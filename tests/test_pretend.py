@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
 
+from tests import processes
 from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
 
 ROOT = Path(__file__).parents[1]
-PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
 
 
 def run(tmp_path: Path, program: str, *command: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "test_program.py").write_text(program)
-    environment = {**os.environ, "PYTHONPATH": PATH, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    given: dict[str, Any] = {"PYTHONPATH": processes.path_with(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return processes.run("-m", *command, cwd=tmp_path, after=(*processes.SIM, "pytest"), **given)
 
 
 EACH_IS_REFUSED = """\
@@ -301,7 +300,7 @@ def change(x, name, value):
         return x.ravel().reshape(x.shape)
     return x.copy() if name == "copy" else -x if name == "negative" else x + x
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=EXAMPLES, deadline=None, database=None)
 @given(st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(["float32", "int16", "complex64"]), STEPS)
 def test_views_have_numpys_elements(shape, dtype, steps):
     h = (np.arange(np.prod(shape)).reshape(shape) - 3).astype(dtype)
@@ -323,7 +322,8 @@ def test_views_have_numpys_elements(shape, dtype, steps):
 @pytest.mark.parametrize("library", ["cupy", "pycuda"])
 def test_views_have_numpys_elements(library: str, tmp_path: Path) -> None:
     command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", f"--pretend={library}", "-q")
-    done = run(tmp_path, f"LIBRARY = {library!r}\n{VIEWS}", *command, "-c", os.devnull, "test_program.py")
+    head = f"LIBRARY, EXAMPLES = {library!r}, {settings.default.max_examples}\n"
+    done = run(tmp_path, head + VIEWS, *command, "-c", os.devnull, "test_program.py")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.console import main
+from tests.processes import run
 
 ROOT = Path(__file__).parents[1]
 MADE = re.compile(r"`make ([\w-]+)")
@@ -107,8 +107,7 @@ WRITERS = sorted(path.name for path in (ROOT / "tools").glob("make_*.py"))
 def test_what_a_tool_writes_from_the_code_is_as_it_writes_it(tool: str) -> None:
     if tool == "make_stub.py" and not Path(sys.executable).with_name("ruff").exists():
         pytest.skip("ruff is not installed, which formats the stub")
-    command = [sys.executable, str(ROOT / "tools" / tool), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(str(ROOT / "tools" / tool), "--check")
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\n`make reference` runs all of these tools"
 
 

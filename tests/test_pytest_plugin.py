@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import xferlib as xl
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
-PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+PATH = processes.path_with(ROOT)
 PLUGIN = "xferlib.testing.plugin"
 
 PRETEND = """
@@ -47,7 +48,7 @@ class PretendBackend(xferlib_tiny.TinyBackend):
 
 
 @pytest.fixture
-def pretend(tmp_path: Path) -> dict[str, str]:
+def pretend(tmp_path: Path) -> dict[str, Any]:
     """The environment of a run in which a backend `pretend` with two GPUs is installed."""
     installed = tmp_path / "site" / "xferlib_pretend-1.0.dist-info"
     installed.mkdir(parents=True)
@@ -57,19 +58,24 @@ def pretend(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([PATH, str(installed.parent), str(ROOT / "tests" / "plugin")])}
 
 
+PYTEST, AFTER = ("-m", "pytest", "-p", "no:cacheprovider"), (*processes.SIM, "pytest")
 WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"  # its import takes longer than all else
 
 
-def run(tmp_path: Path, program: str, *options: str, head: str = WITHOUT_TORCH, **environ: str) -> str:
+def run(
+    tmp_path: Path,
+    program: str,
+    *options: str,
+    head: str = WITHOUT_TORCH,
+    after: tuple[str, ...] = AFTER,
+    **environ: str,
+) -> str:
     """The output of a run of pytest over a program."""
     (tmp_path / "test_program.py").write_text(f"{head}import pytest\nimport xferlib as xl\n{program}")
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
-    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rA"]
-    done = subprocess.run(
-        # by itself pytest would look at all that lies beside the folders of this one
-        [*command, f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options, "test_program.py"],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
+    # by itself pytest would look at all that lies beside the folders of this one
+    arguments = ["-rA", f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", os.devnull, *options]
+    done = processes.run(*PYTEST, "-p", PLUGIN, *arguments, "test_program.py", cwd=tmp_path, after=after, **given)
     return done.stdout + done.stderr
 
 
@@ -197,7 +203,7 @@ def test_what_is_not_portable_fails_on_the_simulator(tmp_path: Path, value: str,
     ],
 )
 def test_a_backend_that_does_not_exist_is_refused(
-    option: str, message: str, tmp_path: Path, pretend: dict[str, str]
+    option: str, message: str, tmp_path: Path, pretend: dict[str, Any]
 ) -> None:
     output = run(tmp_path, EVERYWHERE, f"--xferlib-backend={option}", **pretend)
     assert "ERROR: --xferlib-backend: there is no backend" in output
@@ -250,7 +256,7 @@ def test_namespace(xp):
 """
 
 
-def test_tests_for_gpus_run_where_there_are_enough(tmp_path: Path, pretend: dict[str, str]) -> None:
+def test_tests_for_gpus_run_where_there_are_enough(tmp_path: Path, pretend: dict[str, Any]) -> None:
     output = run(tmp_path, MARKED, "--strict-markers", "--xferlib-backend=pretend,numpy", **pretend)
     passed = re.findall(r"PASSED .*::(\S+)", output)
     assert {"test_gpu", "test_each[pretend]", "test_two", "test_namespace[numpy]"} <= set(passed)
@@ -404,7 +410,7 @@ IN_SUITES += f"{USED_ELSEWHERE}    del x\n"
 
 
 def test_a_missing_synchronisation_fails_the_test_that_lacks_it_and_no_other(tmp_path: Path) -> None:
-    seed = {"XFERLIB_SIM_SCHEDULE": "random", "XFERLIB_SIM_SEED": "77"}
+    seed: dict[str, Any] = {"XFERLIB_SIM_SCHEDULE": "random", "XFERLIB_SIM_SEED": "77"}
     output = run(tmp_path, IN_SUITES, **seed)
     assert "PASSED test_program.py::test_right\n" in output
     assert "PASSED test_program.py::test_right_again\n" in output
@@ -445,7 +451,7 @@ def test_without():
 """
 
 
-def test_an_asynchronous_error_fails_the_test_that_caused_it(tmp_path: Path, pretend: dict[str, str]) -> None:
+def test_an_asynchronous_error_fails_the_test_that_caused_it(tmp_path: Path, pretend: dict[str, Any]) -> None:
     options = ("--xferlib-backend=pretend", "--xferlib-cuda-sync")
     output = run(tmp_path, BREAKS, *options, **pretend)
     assert "PASSED test_program.py::test_fine[pretend]" in output
@@ -470,9 +476,9 @@ def test_workers_of_xdist_report_to_one_summary(tmp_path: Path) -> None:
 def test_a_run_that_does_not_use_it_pays_for_no_library(tmp_path: Path) -> None:
     """Some 3 ms, `xferlib` itself among them: `python -X importtime -c "import pytest, xferlib.testing.plugin"`."""
     script = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert {name for name in done.stdout.split() if not name.startswith("xferlib")} == set()
-    assert len(done.stdout.split()) <= 10, done.stdout
+    found = processes.printed("-c", script, after=()).split()
+    assert {name for name in found if not name.startswith("xferlib")} == set()
+    assert len(found) <= 10, found
     program = """
 import sys
 
@@ -481,7 +487,7 @@ def test_loads_nothing():
     assert not [name for name in sys.modules if name.startswith("xferlib.sim")]
     assert "xferlib.testing.plugin_checks" not in sys.modules
 """
-    assert "1 passed" in run(tmp_path, program)
+    assert "1 passed" in run(tmp_path, program, after=())
 
 
 def test_other_projects_do_not_load_it() -> None:
@@ -493,10 +499,7 @@ def test_other_projects_do_not_load_it() -> None:
 def test_a_conftest_loads_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{PLUGIN}"]\n')
     (tmp_path / "test_program.py").write_text(f"{WITHOUT_TORCH}import xferlib as xl\n{EVERYWHERE}")
-    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-c", os.devnull]
-    done = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim", "test_program.py"],
-        capture_output=True, text=True, cwd=tmp_path, check=False,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH},
-    )  # fmt: skip
+    given: dict[str, Any] = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH}
+    arguments = ["-W", "error", "-c", os.devnull, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim"]
+    done = processes.run(*PYTEST, *arguments, "test_program.py", cwd=tmp_path, after=AFTER, **given)
     assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.processes import printed
+from tests.processes import TORCH, printed
 from xferlib._core import registry
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, HostBackend
 from xferlib.errors import BackendUnavailableError, UnsupportedArrayError
@@ -145,7 +145,7 @@ for name in ("cupy", "pycuda"):
 @pytest.mark.skipif(not registry.cuda_driver_present(), reason="without a driver every test runs so")
 @pytest.mark.parametrize("visible", ["", "-1"])
 def test_a_machine_whose_gpus_are_hidden_is_one_without(visible: str) -> None:
-    printed("-c", _HIDDEN, CUDA_VISIBLE_DEVICES=visible, XFERLIB_BACKEND="", XFERLIB_DEVICE="")
+    printed("-c", _HIDDEN, after=TORCH, CUDA_VISIBLE_DEVICES=visible, XFERLIB_BACKEND="", XFERLIB_DEVICE="")
 
 
 # --- plug-ins

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.needed import need
+from tests.processes import printed
 from xferlib.testing import (
     PATHS,
     BackendConformance,
@@ -182,7 +181,7 @@ import xferlib.testing
 assert_identical([1], [1])
 assert set(dir(xferlib.testing)) >= set(xferlib.testing.__all__)
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    printed("-c", script)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 
 import xferlib as xl  # noqa: E402
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report, rules  # noqa: E402
-from tests.processes import printed  # noqa: E402
+from tests.processes import TORCH, printed  # noqa: E402
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError  # noqa: E402
 from xferlib.testing import DTYPES, configured  # noqa: E402
 
@@ -313,7 +313,7 @@ WHERE_TOLD: list[tuple[dict[str, str], str, int]] = [
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_torch_by_the_variable_alone_is_told_once_where_numbers_promote_otherwise() -> None:
-    found = printed("-c", TOLD.format(cases=[case[:2] for case in WHERE_TOLD]))
+    found = printed("-c", TOLD.format(cases=[case[:2] for case in WHERE_TOLD]), after=TORCH)
     assert [int(each) for each in found.split()] == [case[2] for case in WHERE_TOLD]
 
 

@@ -6,7 +6,6 @@ import datetime as dt
 import math
 import operator
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -24,6 +23,7 @@ from numpy.lib.recfunctions import structured_to_unstructured
 
 import xferlib as xl
 from tests.console import main
+from tests.processes import run
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits, configured
 
@@ -290,7 +290,7 @@ def test_pythons_traceback_adds_the_name_that_was_meant(capsys: pytest.CaptureFi
 
 def test_modules_that_are_not_imported_with_the_package_say_so() -> None:
     program = "import xferlib as xl; xl.testing"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = run("-c", program)
     assert "it is a module of its own: import xferlib.testing" in done.stderr
 
 

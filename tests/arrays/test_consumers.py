@@ -6,9 +6,6 @@ import functools
 import importlib.util
 import inspect
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import pytest
 import xferlib as xl
 from tests.arrays.conftest import Space
 from tests.needed import need
+from tests.processes import printed
 from xferlib.sim import ImplicitCopyError
 from xferlib.testing import load_backend
 
@@ -106,11 +104,8 @@ def test_functions_of_scipy_and_scikit_learn(plugins: object, library: str, back
     need(backend)
     if backend == "pycuda" and load_backend(backend).function_library is None:
         pytest.skip(load_backend(backend).capabilities.why["function_library"])
-    command = [sys.executable, "-m", "tests.arrays.published", library, backend]
-    environ = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    output = printed("-m", "tests.arrays.published", library, backend, cwd=ROOT, SCIPY_ARRAY_API="1")
+    found: dict[str, str] = json.loads(output.splitlines()[-1])
     if backend == "sim":
         assert set(found.values()) <= {"same", "ImplicitCopyError"}
         assert {found[name] for name in WATCHED if name in found} == {"same"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +9,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.needed import need
+from tests.needed import among, need
+from tests.processes import printed
 from xferlib.errors import UnsupportedDTypeError
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -51,7 +50,7 @@ ROUNDED: dict[str, tuple[Callable[[Space, Any], Any], Callable[[Array], Any]]] =
 }
 
 
-@pytest.fixture(params=["sim", "pycuda"])
+@pytest.fixture(params=among("sim", "pycuda"))
 def space(request: pytest.FixtureRequest) -> Space:
     need(request.param)
     with xl.use_backend(request.param):
@@ -66,7 +65,7 @@ def numbers(*, has_nan: bool) -> Array:
     return x
 
 
-@pytest.fixture(params=["sim", "pycuda", "torch"])
+@pytest.fixture(params=among("sim", "pycuda", "torch"))
 def any_space(request: pytest.FixtureRequest) -> Space:
     need(request.param)
     with xl.use_backend(request.param):
@@ -189,7 +188,7 @@ def test_a_dtype_is_known_though_no_array_of_it_was_met() -> None:
         "assert xp.{}"
     )
     for question in ("isdtype(dtype, 'real floating')", "finfo(dtype).bits == 16"):
-        subprocess.run([sys.executable, "-c", code.format(question)], check=True)
+        printed("-c", code.format(question))
 
 
 def test_packed_numbers_are_moved_but_not_compared() -> None:

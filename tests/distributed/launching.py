@@ -9,18 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests import processes
+from tests.processes import HANG_S
 from tests.sizes import IS_LONG
 
 HERE = Path(__file__).parent
 WITHOUT_TORCH = "XFERLIB_TEST_RANKS_WITHOUT_TORCH"
 """Set in ranks that do without PyTorch, whose import would take longer than all else in each."""
-HANG_S = 200
-"""A job that hangs fails; a busy machine does not."""
 _ENVIRON = {
     "OMP_NUM_THREADS": "1",
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -79,18 +78,10 @@ def environ(**more: str) -> dict[str, str]:
 
 def run(line: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command; its output as text. One that hangs is ended with its ranks, and the test fails with its output."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(line, env=environ(**more), stdout=out, stderr=errors, start_new_session=True)
-        try:
-            process.wait(HANG_S)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # the launcher alone would leave its ranks behind
-            process.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-        out.seek(0)
-        errors.seek(0)
-        done = subprocess.CompletedProcess(line, process.returncode, out.read(), errors.read())
+    if line[0] == sys.executable and WITHOUT_TORCH not in more:
+        done = processes.run(*line[1:], environ=environ(**more), after=processes.TORCH)
+    else:
+        done = processes.start(line, environ(**more))
     if done.returncode == -signal.SIGKILL:
         pytest.fail(f"{line} has not ended after {HANG_S} s:\n{done.stdout[-8000:]}{done.stderr[-3000:]}")
     return done

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.distributed import launching
+from tests.processes import HANG_S
 from tests.sizes import IS_LONG
 
 ROOT = launching.HERE.parents[1]
@@ -61,7 +62,7 @@ def run_together(commands: list[str], folder: Path) -> list[str]:
     servers = [process for process, line in zip(started, commands, strict=True) if line.startswith("dask")]
     programs = [process for process in started if process not in servers]
     try:
-        said = [process.communicate(timeout=launching.HANG_S) for process in programs]
+        said = [process.communicate(timeout=HANG_S) for process in programs]
     finally:
         for process in servers:
             process.terminate()

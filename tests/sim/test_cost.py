@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,9 +63,9 @@ def count_objects(schedule: str) -> list[int]:
 def test_nothing_accumulates_over_many_operations() -> None:
     """In a process of its own: of what other tests have left at work, more is kept before it is cut."""
     program = "from tests.sim.test_cost import *; print(*count_objects('lazy'), *count_objects('lifo'))"
-    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    _, before, after, _, later, last = map(int, found.stdout.split())
-    assert max(after - before, last - later) < STEPS, found.stdout  # less than one object in two steps
+    found = printed("-c", program, cwd=ROOT)
+    _, before, after, _, later, last = map(int, found.split())
+    assert max(after - before, last - later) < STEPS, found  # less than one object in two steps
 
 
 def test_operations_without_a_wait_do_not_pile_up() -> None:

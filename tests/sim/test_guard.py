@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.processes import run
 from xferlib import sim
 
 pytestmark = [
@@ -173,14 +174,10 @@ def test_after_the_wait_everything_may_be_touched() -> None:
 
 
 def test_a_foreign_fault_still_ends_the_process() -> None:
-    import subprocess
-
     code = """
 import ctypes, xferlib as xl
 from xferlib import sim
 with xl.use_backend("sim"), sim.check(guard=True):
     ctypes.memset(8, 0, 1)
 """
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=root, check=False, timeout=60)
-    assert done.returncode == -11
+    assert run("-c", code).returncode == -11

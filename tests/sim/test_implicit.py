@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import operator
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.processes import run
 from xferlib import sim
 from xferlib.errors import ArgumentError, LayoutError
 
@@ -120,9 +119,7 @@ def test_a_table_of_lines_is_shown_at_the_end(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     for reaction in ("log", "allow"):
-        environ = {"XFERLIB_SIM_IMPLICIT": reaction, "PYTHONPATH": str(ROOT)}
-        run = [sys.executable, str(program)]
-        done = subprocess.run(run, capture_output=True, text=True, check=True, env=environ)
+        done = run(str(program), XFERLIB_SIM_IMPLICIT=reaction)
         lines = [each.split() for each in done.stderr.splitlines()[1:]]
         if reaction == "allow":
             assert done.stderr == ""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.processes import printed
 from xferlib import sim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,8 +234,7 @@ assert "size" in vars(SimArray)
 
 
 def test_a_namespace_that_is_made_meanwhile_has_its_own_members() -> None:
-    environ = {"XFERLIB_SIM_STRICT": "1", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", AGAIN], check=True, env=environ)
+    printed("-c", AGAIN, XFERLIB_SIM_STRICT="1")
 
 
 PROGRAM = """
@@ -251,6 +249,4 @@ except xl.sim.NotPortableError as error:
 
 def test_the_variable_turns_it_on() -> None:
     for value, expected in (("1", "refused"), ("0", "3"), ("auto", "3")):
-        environ = {"XFERLIB_SIM_STRICT": value, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=environ)
-        assert done.stdout.strip() == expected
+        assert printed("-c", PROGRAM, XFERLIB_SIM_STRICT=value).strip() == expected

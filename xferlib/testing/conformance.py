@@ -867,21 +867,20 @@ class Processes(Harness):
     def python(self, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a script that has ``DEVICE`` and the usual imports, in a fresh interpreter with the same import path."""
         preamble = f"""
-            import gc, os, sys, threading
+            import gc, os, sys, threading, warnings
+            warnings.simplefilter("ignore", DeprecationWarning)
             import numpy as np
             import xferlib as xl
             DEVICE, IS_ASYNC = {str(self.target_device)!r}, {self.is_async}
         """
         program = textwrap.dedent(preamble) + textwrap.dedent(code)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
-        return subprocess.run(
-            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
-            env={**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        return self.run_python(program, {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ})
+
+    def run_python(self, program: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a script in a fresh interpreter with this environment alone."""
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
 
     def passes(self, code: str, **environ: str) -> str:
         """The output of a script, which must succeed without a warning."""

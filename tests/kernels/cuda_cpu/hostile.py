@@ -115,6 +115,7 @@ def _cpu_s() -> float:
 
 def work(begin: int, count: int, seed: int) -> None:
     """Try the texts of these numbers, and tell of each before and after."""
+    sys.modules["torch"] = None  # type: ignore[assignment] # its import would take longer than the first texts
     from tests.kernels.cuda_cpu.running import compile_cuda
     from tests.kernels.cuda_cpu.test_corpus import CASES
 
