@@ -110,7 +110,8 @@ def cut(nbytes: int, unit: int, budget: threads.Crew, most: int, *, is_upload: b
     """How a transfer in a loop is cut, of an array whose pieces begin at multiples of ``unit``; as `limits` says."""
     setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 5)()
     _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
-    return Cutting(*found[:4], bool(found[4]))
+    blocks, first, largest, workers, is_past_caches = found
+    return Cutting(blocks, first, largest, workers, bool(is_past_caches))
 
 
 def limits(budget: threads.Crew, most: int) -> dict[str, int]:
