@@ -168,8 +168,6 @@ static int xf_are_squares(long long size, long long *rows, long long *columns, l
 #define xf_are_squares(size, rows, columns, step, inside) 0
 #define XF_TURN(T)
 #endif
-#define XF_FEW(N) XF_INDEPENDENT \
-  for (long long i = 0; i < n; ++i) for (int j = 0; j < N; ++j) to[i * N + j] = *(const word *)(q + j * step + i * (long long)sizeof(word));
 #define XF_FILL(COPY, T) do { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
@@ -180,13 +178,6 @@ static int xf_are_squares(long long size, long long *rows, long long *columns, l
       q = from + xf_offset(begin / along, rank - 1, extent, stride); \
       if (apart != sizeof(T)) { \
         for (long long i = 0; i < n; ++i) for (long long j = 0; j < along; ++j) to[i * inside + j] = *(const word *)(q + i * apart + j * step); \
-        continue; \
-      } \
-      if (along == inside && inside == 2) { XF_FEW(2) continue; } \
-      if (along == inside && inside == 3) { XF_FEW(3) continue; } \
-      if (along == inside && inside == 4) { XF_FEW(4) continue; } \
-      if (n <= 4 && step == n * (long long)sizeof(T)) { \
-        for (long long i = 0; i < n; ++i) COPY(to + i * inside, q + i * (long long)sizeof(T), along, step); \
         continue; \
       } \
       long long near = n, far = along; \

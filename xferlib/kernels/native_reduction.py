@@ -82,7 +82,9 @@ _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _SIDE = 64
 """Elements of each that are combined before their nodes are stored."""
-_LEAST_SIDE = 32
+_SIDES_NBYTES = 1024
+"""Of the elements, one of each row, of rows that are walked together."""
+_LEAST_SIDE = 24
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -650,23 +652,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         trees = "#define xf_mapped xf_trees\n"
         if self.row is None:
             trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
-        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}{self._twice()}#endif\n"
-
-    def _twice(self) -> str:
-        """``xf_twice``: two such levels at once, while memory sends the next elements."""
-        count = range(len(self._combined))
-        taken = ", ".join([f"{c_type(self._dtype)} *to{k}" for k in count] + self._parameters(self._arrays))
-        own = ", ".join(f"({c_type(self._dtype)} *)u{k}" for k in count)
-        moved = " ".join(
-            [f"to{k} += XF_UNIT / XF_NODE;" for k in count]
-            + [f"{each} += XF_NODE * XF_UNIT{' * 2' if each[0] == 'z' else ''};" for each in self._arrays]
-        )
-        return (
-            f"static void xf_twice({taken}, long long groups) {{\n"
-            f"  for (; groups > 0; --groups) {{\n    xf_vector {', '.join(f'u{k}[XF_NODE]' for k in count)};\n"
-            f"    xf_mapped({own}, {', '.join(self._arrays)}, XF_NODE);\n"
-            f"    xf_trees({', '.join(f'to{k}' for k in count)}, {own}, 1);\n    {moved}\n  }}\n}}\n"
-        )
+        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
 
     def _parameters(self, sources: list[str]) -> list[str]:
         kind = c_type(self._dtype)
@@ -756,6 +742,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
     def _turn_nodes(self, lanes: int) -> str:
         """``xf_turn_nodes``: store `_SIDE` / 8 vectors, whose elements are nodes of rows, in memory of each row."""
         kind, half, text = c_type(self._dtype), lanes // 2, ""
+        stored = [""] * lanes  # row by row: the next row replaces what is behind this one's nodes
         for first in range(0, _SIDE // 8, lanes):
             names = [f"m[{first + k}]" for k in range(lanes)]
             for level in range(lanes.bit_length() - 1):
@@ -769,8 +756,10 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
                             f"XF_SHUFFLE(xf_places, {names[k]}, {names[k + half]}, {places});\n"
                         )
                 names = turned
-            text += "".join(f"  *(xf_any *)(to[{t}] + at + {first}) = {name};\n" for t, name in enumerate(names))
-        return f"static inline void xf_turn_nodes({kind} *const *to, long long at, const xf_vector *m) {{\n{text}}}\n"
+            for t, name in enumerate(names):
+                stored[t] += f"  *(xf_any *)(to + (at + {t} * length) / 8 + {first}) = {name};\n"
+        taken = f"{kind} *to, long long at, long long length, const xf_vector *m"
+        return f"static inline void xf_turn_nodes({taken}) {{\n{text}{''.join(stored)}}}\n"
 
     def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
         """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
@@ -811,20 +800,9 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         if not self._mapped:
             return ""
         arguments = [*(f"a{k} + n" for k in range(len(self._combined))), *self._sources(self._arrays)]
-        twice = [*(f"d{k} + held" for k in range(len(self._combined))), *self._sources(self._arrays)]
         return f"""
 #if XF_MAPPED
       const long long chunks = (left < end - at ? left : end - at) / {CHUNK};
-      if (!chunk && chunks >= XF_BRANCH) {{
-        const long long some = chunks / XF_BRANCH < XF_BRANCH - group ? chunks / XF_BRANCH : XF_BRANCH - group;
-        const long long taken = some * (XF_BRANCH * {CHUNK});
-        xf_twice({", ".join(twice)}, taken / (XF_UNIT * XF_NODE));
-        held += taken / (XF_NODE * XF_NODE);
-        at += taken;
-        group += some - 1;
-        {advance("taken")}
-        break;
-      }}
       if (chunks) {{
         const long long some = chunks < XF_BRANCH - chunk ? chunks : XF_BRANCH - chunk, taken = some * {CHUNK};
         xf_mapped({", ".join(arguments)}, taken / XF_UNIT);
@@ -1310,8 +1288,10 @@ static void {name}(long long row, long long last_row, long long part, const long
     def _side_by_side(self) -> str:
         """``xf_side_by_side``: rows whose elements lie side by side, and which follow each other in order.
 
-        Pairs begin at even places of the whole order, and so at a phase of its own in each row: of rows that begin at
-        an odd place the lanes are one element late, and so at each level. A group that a row begins the next one ends.
+        Pairs begin at even places of the whole order, and so at a phase of its own in each row: in rows that begin at
+        an odd place every second element is combined with the one before it, in others with the one behind it, and so
+        are nodes at each level. Which of the two comes first shows in no bit. A node that a row begins the next one
+        ends.
         """
         if not self.sides:
             return "#define xf_side_by_side xf_rows\n"
@@ -1319,23 +1299,18 @@ static void {name}(long long row, long long last_row, long long part, const long
         assert streams is not None
         kind, sign = self.types[0], _SIGNS[streams.ops[0]]
         sources = [(number, self._dtype(number).itemsize, storage_type(self._dtype(number))) for number in self.arrays]
-        place = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
-        loads = [streams.load_at(j, place) for j in range(GROUP)]
-        firsts = [streams.load_at(j, lambda number, j: f"q{number}[{j}]") for j in range(GROUP)]
-        steps = []
-        for level, (count, name) in enumerate(((8, "v"), (4, "two"), (2, "four"))):
-            before = f"s->last[{level}]"
-            for j in range(count):
-                steps.append(f"const xf_vector {name}z{j} = XF_CHOOSE(s->is_late[{level}], {before}, {name}{j});")
-                before = f"{name}{j}"
-            steps.append(f"s->last[{level}] = {before};")
-            following = {"v": "two", "two": "four", "four": "made"}[name]
-            steps += [
-                f"const xf_vector {following}{j} = {name}z{2 * j} {sign} {name}z{2 * j + 1};" for j in range(count // 2)
-            ]
+        address = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
+        steps = [streams.load_at(j, address) for j in range(GROUP)]
+        for level, (below, name) in enumerate(zip(("v", "two", "four"), ("two", "four", "made"), strict=True)):
+            count = GROUP >> level
+            for j in range(0, count, 2):
+                before = f"{below}{j - 1}" if j else f"s->last[{level}]"
+                other = f"XF_CHOOSE(s->is_late[{level}], {before}, {below}{j + 1})"
+                steps.append(f"const xf_vector {name}{j // 2} = {below}{j} {sign} {other};")
+            steps.append(f"s->last[{level}] = {below}{count - 1};")
         pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
         given = "".join(f", q{number}" for number, _, _ in sources)
-        columns = "".join(f", c{number} + 8 * i" for number, _, _ in sources)
+        columns = "".join(f", c{number} + 8 * h" for number, _, _ in sources)
 
         def each(text: str) -> str:
             return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
@@ -1345,14 +1320,15 @@ static void {name}(long long row, long long last_row, long long part, const long
             f"xf_are_multiples(r{number}, reduced, _Alignof({stored}))"
             for number, _, stored in sources
         )
+        last = [streams.load_at(j, lambda number, j: f"(const char *)edge{number}[{j}]") for j in range(GROUP)]
         return f"""\
 #if !XF_MAPPED
 #define xf_side_by_side xf_rows
 #else
-enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_LINE_NBYTES} * 4 / (LANES * {_size_of(kind)}) }};
-typedef struct {{ xf_vector last[3]; xf_places is_late[3]; {kind} *to[LANES]; long long at, phase[LANES]; }} xf_side;
-static inline xf_vector xf_eight(xf_side *s, long long at{pointers}) {{
-  {" ".join(loads)}
+enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_SIDES_NBYTES} / (LANES * {_size_of(kind)}) }};
+typedef struct {{ xf_vector last[3]; xf_places is_late[3]; }} xf_chain;
+typedef struct {{ xf_chain chain; xf_vector made[{_SIDE // 8}]; long long at, first; }} xf_side;
+static inline xf_vector xf_eight(xf_chain *s, long long at{pointers}) {{
   {" ".join(steps)}
   return made0;
 }}
@@ -1361,6 +1337,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
   {self._geometry()}
   const long long u = g[6], length = g[8], extent_u = extent[u], turns = count / (extent_u * length);
   {kind} *const nodes = ({kind} *)to[{len(self.spec.accumulators)}];
+  xf_places lane;
+  for (int t = 0; t < LANES; ++t) lane[t] = t;
   for (; row < last_row; ++row) {{
     {self._bases()}
     {each("const long long last{n} = (extent_u - 1) * {size};")}
@@ -1379,49 +1357,52 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         for (; sides < SIDES && begin + sides * LANES < extent_u; ++sides) {{
           xf_side *const s = side + sides;
           s->at = begin + sides * LANES < extent_u - LANES ? begin + sides * LANES : extent_u - LANES;
-          for (int t = 0; t < LANES; ++t) {{
-            const long long first = (turn * extent_u + s->at + t) * length;
-            s->phase[t] = first % 8;
-            s->to[t] = nodes + first / 8;
-            for (int level = 0; level < 3; ++level) s->is_late[level][t] = -(s->phase[t] >> level & 1);
-          }}
+          s->first = (turn * extent_u + s->at) * length;
+          const xf_places phase = lane * (int)(length % 8) + (int)(s->first % 8);
+          for (int level = 0; level < 3; ++level) s->chain.is_late[level] = -(phase >> level & 1);
           for (int j = 0; j < 8; ++j) {{ /* the last elements of the rows before */
-            if (s->at) {{
-              {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
-            }} else {{
+            {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
+            if (!s->at) {{
+              {each("if (turn) edge{n}[j][0] = *(const {T} *)(before{n} + ends{n}[j]);")}
+              {each("__builtin_memcpy(edge{n}[j] + 1, from{n} + ends{n}[j], (LANES - 1) * {size});")}
               {each("q{n}[j] = (const char *)edge{n}[j];")}
-              for (int t = !turn; t < LANES; ++t) {{
-                {each("edge{n}[j][t] = *(const {T} *)((t ? from{n} + (t - 1) * {size} : before{n}) + ends{n}[j]);")}
-              }}
             }}
           }}
-          xf_eight(s, s->at{given});
+          xf_eight(&s->chain, s->at{given});
         }}
         {each("long long offset{n} = 0;")}
         for (long long e = 0; e < length; e += {_SIDE}) {{
           const long long groups = length - e < {_SIDE} ? (length - e + 7) / 8 : {_SIDE // 8};
-          if (u == reduced - 2) for (long long j = 0; j < groups * 8; ++j) {{
-            const long long at = e + j < length ? e + j : length - 1;
-            {each("c{n}[j] = from{n} + at * r{n}[u + 1];")}
-          }} else for (long long j = 0; j < groups * 8; ++j) {{
-            {each("c{n}[j] = from{n} + offset{n};")}
-            if (e + j + 1 < length)
-              for (long long a = reduced - 1; a > u; --a) {{
-                {each("offset{n} += r{n}[a];")}
-                if (++index[a] < extent[a]) break;
-                {each("offset{n} -= extent[a] * r{n}[a];")}
-                index[a] = 0;
+          for (long long i = 0, some; i < groups; i += some) {{ /* of few sides many columns: a chain in registers */
+            some = sides > {_SIDE // 16} ? 1 : {_SIDE // 8} / sides;
+            if (some > groups - i) some = groups - i;
+            const long long rest = length - e - 8 * i, columns = rest < some * 8 ? rest : some * 8;
+            for (long long j = 0, run; j < columns; j += run) {{
+              const long long a = reduced - 1;
+              run = extent[a] - index[a] < columns - j ? extent[a] - index[a] : columns - j;
+              {each("for (long long k = 0; k < run; ++k) c{n}[j + k] = from{n} + offset{n} + k * r{n}[a];")}
+              {each("offset{n} += run * r{n}[a];")}
+              index[a] += run;
+              for (long long b = a; b > u + 1 && index[b] == extent[b]; --b) {{
+                {each("offset{n} += r{n}[b - 1] - extent[b] * r{n}[b];")}
+                index[b] = 0;
+                ++index[b - 1];
               }}
+            }}
+            for (long long j = columns; j < some * 8; ++j) {{ {each("c{n}[j] = c{n}[columns - 1];")} }}
+            for (long long k = 0; k < sides; ++k) {{
+              xf_side *const s = side + k;
+              xf_chain chain = s->chain;
+              for (long long h = 0; h < some; ++h) s->made[i + h] = xf_eight(&chain, s->at{columns});
+              s->chain = chain;
+            }}
           }}
-          for (long long k = 0; k < sides; ++k) {{
+          for (long long k = 0; k < sides; ++k) {{ /* what is behind a row's nodes the next row replaces */
             xf_side *const s = side + k;
-            xf_vector made[{_SIDE // 8}];
-            for (long long i = 0; i < groups; ++i) made[i] = xf_eight(s, s->at{columns});
-            if (e + {_SIDE} < length) {{ xf_turn_nodes(s->to, e / 8, made); continue; }}
-            for (int t = 0; t < LANES; ++t) {{
-              {kind} *const to = s->to[t] + e / 8;
-              for (long long i = 0; i + 1 < groups; ++i) to[i] = made[i][t];
-              if (s->phase[t] + length >= e + groups * 8) to[groups - 1] = made[groups - 1][t];
+            if (length <= {_SIDE} || e + {_SIDE} < length) xf_turn_nodes(nodes + e / 8, s->first, length, s->made);
+            else for (long long t = 0, first = s->first; t < LANES; ++t, first += length) {{
+              for (long long i = 0; i < groups - (first % 8 + length < e + groups * 8); ++i)
+                nodes[first / 8 + e / 8 + i] = s->made[i][t];
             }}
           }}
         }}
@@ -1432,9 +1413,9 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       {kind} w[8];
       for (int j = 0; j < 8; ++j) {{
         {each("const char *const end{n} = base{n} + xf_offset(turns - 1, u, extent, r{n}) + last{n};")}
-        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]); q{n}[j] = (const char *)edge{n}[j];")}
+        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]);")}
       }}
-      {streams.store_mapped("w", firsts)}
+      {streams.store_mapped("w", last)}
       const int left = count % 8;
       xf_halve(left, 3, w + 8 - left);
       nodes[n++] = w[8 - left];
@@ -1988,22 +1969,11 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
-        convert = there = ""
-        if self._neutral_element is not None:
-            number = self.arrays[0]
-            given = "pad" if self._neutral_element else f"f{number}[n - 1]"
-            convert = f"for (long long j = n; j < {GROUP}; ++j) f{number}[j] = {given};"
-        if self._neutral_element:
-            kind = storage_type(self._dtype(number))
-            there = (
-                f"{kind} pad[{self.tile}];\n  for (long long t = 0; count % {GROUP} && t < {self.tile} && "
-                f"t < last_row - row; ++t) pad[t] = ({kind}){self._neutral_element};"
-            )
+        convert = ""
         if self._converts:
-            count = "n" if self._neutral_element is None else GROUP
-            convert += f"for (long long j = 0; j < {count}; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
+            convert = f"for (long long j = 0; j < n; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
         near = lambda j: (f"[{j}][t]", f"_{j}[t]", f"start + {j}")
-        eight, half = (f"{{ {self._map_and_combine(count, near)}" for count in (GROUP, GROUP // 2))
+        eight = f"{{ {self._map_and_combine(GROUP, near)}"
         body = self._tile_of_lanes if self.is_free else self._tile_of_blocks
         levels = "" if self.is_free else f", c{{k}}[{LEVELS}][{self.tile}]"
         return f"""\
@@ -2013,7 +1983,6 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   {self._range()}
   {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
   {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
-  {there}
   while (row < last_row) {{
     const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
     long long m, steps;
@@ -2032,7 +2001,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     {" ".join(places)}
     {self._few_elements()}
-{body(" ".join([*loads, convert]), " ".join(names), half, eight)}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
     }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
@@ -2051,53 +2020,26 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 }}
 """
 
-    @functools.cached_property
-    def _neutral_element(self) -> str | None:
-        """A stored element that changes no result behind the others.
-
-        It is empty where the last element itself may be repeated, and None where nothing is known to be neutral.
-        """
-        if len(self.arrays) != 1:
-            return None
-        if isinstance(self.values, (_Extremum, _First, _Truth)) or (
-            self.is_free and self.spec.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(self.spec)
-        ):
-            return ""
-        value = self.map.stores[0].value
-        source, op = value.args[0] if value.op == "cast" else value, self.spec.combine.stores[0].value.op
-        is_one = len(self.map.stores) == 1 and op in _SIGNS and not is_complex(source.dtype)
-        if not is_one or source.op != "load" or (self.streams is None) != self.is_free:
-            return None
-        if source.dtype == FLOAT16:
-            return "0x8000" if op == "add" else "0x3c00"
-        return {"add": "-0.0", "mul": "1.0"}[op] if is_float(source.dtype) else str(int(op == "mul"))
-
     def _few_elements(self) -> str:
         """Results of so few elements that accumulators need no memory."""
-        if self._converts or (
-            len(self.spec.accumulators) > 1 and self._neutral_element is None
-        ):  # which take a compiler long
+        if self._converts or len(self.spec.accumulators) > 1:  # which take a compiler long
             return ""
         is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
         cases = []
-        is_padded = self._neutral_element is not None
-        for count in (2, 4) if is_padded else (1, 2, 3, 4):
+        for count in (1, 2, 3, 4):
             names = ""
             for number in self.arrays:
                 kind = storage_type(self._dtype(number))
                 for j in range(count):
                     place = f"(const {kind} *)(base{number} + xf_offset({j}, reduced, extent, r{number}))"
-                    if is_padded and j:
-                        place = f"{j} < count ? {place} : {'pad' if self._neutral_element else f'e{number}_{j - 1}'}"
                     names += f"const {kind} *const e{number}_{j} = {place}; "
             lines = [
                 self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
                 for j in range(count)
             ]
             steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
-            condition = f"count {'<=' if is_padded else '=='} {count}"
             cases.append(
-                f"if ({condition}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
                 f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
             )
         return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
@@ -2114,20 +2056,11 @@ static void xf_columns(long long row, long long last_row, long long part, const 
             for number in self.arrays
         )
 
-    def _tile_of_lanes(self, loads: str, names: str, half: str, eight: str) -> str:
+    def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
-        few = first = ""
-        least = f"start == begin ? {GROUP // 2} : {GROUP}"
-        if self._neutral_element is not None:
-            least = str(GROUP)
-            moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
-            first = f"""if (start == begin) {{
-        {names}
-        if (n <= {GROUP // 2}) {each} {half} {moved}
-        else {each} {eight} {moved}
-      }} else"""
-        for count in (4, 2, 1) if self._neutral_element is None else ():
+        few = ""
+        for count in (4, 2, 1):
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             few += f"""
         if (n & {count}) {{
@@ -2145,20 +2078,20 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }}"""
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
-      n = end - start < {GROUP} ? end - start : {least};
+      n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
       {self._ahead_of_rows()}
       {loads}
-      {first or f"if (n == {GROUP})"} {{
+      if (n == {GROUP}) {{
         {names}
         {each} {eight} {joined} }}
-      }}{f" else {{ {few} }}" if few else ""}{decided}
+      }} else {{ {few} }}{decided}
     }}"""
 
-    def _tile_of_blocks(self, loads: str, names: str, half: str, eight: str) -> str:
+    def _tile_of_blocks(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
-        few = ""  # two, or four neighbours before those that are done, where there is no padding
-        for count in (1, 2, 4) if self._neutral_element is None else ():
+        few = ""  # two, or four neighbours before those that are done
+        for count in (1, 2, 4):
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             done = self._combine("v{0}_0", "a{0}[0][t]", "a{0}[0][t]")
             few += f"""
@@ -2185,11 +2118,10 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       const long long n = end - start < {GROUP} ? end - start : {GROUP};
       {self._ahead_of_rows()}
       {loads}
-      if ({f"n == {GROUP}" if few else "1"}{across}) {{
+      if (n == {GROUP}{across}) {{
         {names}
-        {f"if (n <= {GROUP // 2}) {each} {half} {moved} else" if not few else ""}
         {each} {eight} {moved}
-      }}{f" else if (n < {GROUP}) {{ {few} }}" if few else ""}
+      }} else if (n < {GROUP}) {{ {few} }}
       if (start + {GROUP} >= end) break;
       int level = 0;
       for (; turn >> level & 1; ++level) {{ {each} {joined} }}
