@@ -58,8 +58,6 @@ _BRANCH = 4
 """Chunks whose nodes are joined at a time, and such groups of chunks, where vectors do no more than two levels."""
 _VECTORS = 16
 """Vectors that become one, whose elements are the nodes of as many elements."""
-PIECE = 256
-"""Elements that are mapped between two looks ahead."""
 LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
 """Of accumulators that take every so manieth element; of those with more bytes than an element."""
 TILE_NBYTES = 4096
@@ -1162,14 +1160,15 @@ static long long xf_level(long long n, {taken}) {{
 
     # --- rows: elements that are adjacent
     #
-    # The elements of a row are read in runs. Where an axis has the least stride, but others are inside it, a run is
-    # brought into order in a buffer: as many steps along that axis as fit, or as a line of the cache has.
+    # The elements of a row are read in runs: where elements are near each other along the last axis, as they lie in
+    # memory, and else by way of a buffer, into which a box of some steps along an axis, and all inside, is copied in
+    # order. What a chunk left there is moved to the buffer's begin, so that each chunk is read as one.
     def _rows(self) -> str:
         first = ""
         if whole := self._whole_rows():
             least = 1 if self.streams else self.wide
             first = f"""
-  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1 && (g[6] == reduced - 1 || !g[8])) {{
+  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1) {{
     xf_whole_rows(row, last_row, g, p);
     return;
   }}"""
@@ -1199,7 +1198,8 @@ static long long xf_level(long long n, {taken}) {{
                 f"char *const f{number} = slab * inside * {wide} > {SLAB} ? to[{len(self.spec.accumulators)}] + {room} "
                 f": (char *)b{number};"
             )
-            room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
+            own = f"slab * inside * {size} + {FEW * self._dtype(number).itemsize}"
+            room = f"{room} + ({own} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
             is_direct.append(f"is_direct{number}")
             direct.append(
                 f"const int is_direct{number} = u == reduced - 1 && r{number}[u] == {size} && "
@@ -1211,14 +1211,15 @@ static long long xf_level(long long n, {taken}) {{
 static void {name}(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
   {self._geometry()}{first}
-  const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
-  {self._buffers(SLAB, CHUNK)}
+  const long long u = g[6], slab = g[7], inside = g[8];
+  {self._buffers(SLAB + FEW, CHUNK)}
 {memory}  {self._range(f"{unit} / {wide}")}
   {" ".join(buffers)}
   for (; row < last_row; row += {unit}) {{
     {self._bases()}
     {" ".join(direct)}
     const long long step = {" && ".join(is_direct) or "1"} ? extent[u] : slab;
+    const int is_copied = !({" || ".join(is_direct) or "1"});
     long long at = begin, left = 0;
     {pointers}
 {body}
@@ -1257,7 +1258,7 @@ static void {name}(long long row, long long last_row, long long part, const long
     {whole}for (;; ++turn) {{
       const long long m = end - at < most ? end - at : most;
       for (long long done = 0, q; done < m; done += q) {{
-{self._find_run("at + done", "wide")}
+{self._find_run("at + done", "wide", "(is_copied ? m - done : 1)")}
       q = left < m - done ? left : m - done;
       {f"if (q * wide > {CHUNK}) q = {CHUNK} / wide;" if self._converts else ""}
       {self._convert("q * wide")}
@@ -1435,28 +1436,29 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             return f"{{T}} a{{k}}[{self.lanes}];"
         return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], d{{k}}[{CHUNK + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
-    def _find_run(self, at: str, wide: str = "1") -> str:
-        """Let ``e`` be the words of ``wide`` elements from number ``at`` on, and ``left`` how many there are."""
+    def _find_run(self, at: str, wide: str = "1", least: str = "1") -> str:
+        """Let ``e`` be the words of ``wide`` elements from number ``at`` on, ``left`` of them: at least ``least``."""
         lines = []
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), f"{self._dtype(number).itemsize} * {wide}"
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_gathered) {{ xf_order.gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
-                f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
-                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
-                f"  else {{ xf_order.fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
+                f"  else {{ if (left && (const char *)e{number} != f{number}) "
+                f"__builtin_memmove(f{number}, e{number}, left * {size});\n"
+                f"    xf_box(f{number} + left * {size}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip * {wide}; }} }}"
             )
         return f"""\
-      if (!left) {{
-        const long long turn_u = inside < 2 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
+      while (left < {least} && ({at}) + left < end) {{
+        const long long next = ({at}) + left, turn_u = inside < 2 ? next : next / inside;
+        const long long outer = u ? turn_u / extent[u] : 0;
         const long long along = turn_u - outer * extent[u], first = along - along % step;
         const long long steps = extent[u] - first < step ? extent[u] - first : step;
-        const long long skip = ({at}) - (outer * extent[u] + first) * inside;
-        left = is_gathered ? end - ({at}) < slab ? end - ({at}) : slab : steps * inside - skip;
+        const long long skip = next - (outer * extent[u] + first) * inside;
         {chr(10).join(lines)}
+        left += steps * inside - skip;
       }}"""
 
     def _advance(self, count: str, wide: str = "1") -> str:
@@ -1669,7 +1671,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
       long long base = 0, nodes = 0, over = 0;
       for (long long done = 0, q; done < m; done += q) {{
-{self._find_run("at + done")}
+{self._find_run("at + done", least="(is_copied ? m - done : 1)")}
       q = left < m - done ? left : m - done;
       if ({is_near}) {{{streams.take(is_mapped=True) if streams else ""}
         {self._convert("m", start="base")}
@@ -1687,12 +1689,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
 #endif
       }} else {{
         {self._convert("q")}
-        for (long long lo = 0, hi; lo < q; lo = hi) {{
-          hi = q - lo < {PIECE} ? q : lo + {PIECE};
-          {self._ahead("lo", PIECE)}
-          XF_INDEPENDENT
-          for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
-        }}
+        XF_INDEPENDENT
+        for (long long j = 0; j < q; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
         if (done + q == m) {{{streams.take(is_mapped=False) if streams else ""}
 #if XF_PADDED
           n += base / XF_NODE;
@@ -1736,13 +1734,6 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     for (int level = 0; turn >> level; ++level)
       if (turn >> level & 1) {joined}"""
 
-    def _ahead(self, at: str, count: int | str) -> str:
-        """Fetch what comes some way behind ``count`` elements of each array that is read where it is."""
-        return " ".join(
-            f"if (is_direct{number}) {{ XF_AHEAD(e{number} + {at}, {count} * {self._dtype(number).itemsize}); }}"
-            for number in self.arrays
-        )
-
     def _whole_rows(self) -> str:
         """``xf_whole_rows``: many rows of few elements together, whose nodes or lanes lie one after the other."""
         takes_nodes = self._takes_nodes
@@ -1770,8 +1761,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             bases.append(
                 f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
                 f"      if (!is_near{number}{is_apart}) {{ "
-                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, "
-                f"extent, r{number}); e{number} = f{number}; }}"
+                f"xf_box((char *)f{number}, (const char *)e{number}, {size}, extent[0], r{number}[0], "
+                f"count / extent[0], reduced - 1, extent + 1, r{number} + 1); e{number} = f{number}; }}"
             )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
@@ -1954,18 +1945,19 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
                 f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
                 f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
-                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    "
+                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1, "
+                f"words{number} = m / steps / word{number};\n    "
                 f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"if (is_row{number} && n == {GROUP}) {{ xf_order.turn((char *)b{number}, "
-                f"base{number} + start * {size}, {size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"if (is_row{number} && n == {GROUP}) {{ const long long all = m; xf_box((char *)b{number}, "
+                f"base{number} + start * {size}, {size}, {GROUP}, {size}, {self.tile}, 1, &all, k{number} + kept - 1); "
                 f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_order.fill((char *)b{number}[j], q, {size} * word{number}, steps, "
-                f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
+                f"if (!is_unit{number}) xf_box((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"k{number}[kept - 1 - is_wide], words{number}, 1, &words{number}, k{number} + kept - 1); "
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
@@ -2048,14 +2040,6 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       continue;
     }}"""
 
-    def _ahead_of_rows(self) -> str:
-        """Fetch the next rows while these are turned."""
-        return " ".join(
-            f"if (is_row{number}) {{ const long long tile = m * k{number}[kept - 1], part = tile / count; "
-            f"XF_AHEAD(base{number} + tile + start * part - 8192, n * part); }}"
-            for number in self.arrays
-        )
-
     def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
@@ -2079,7 +2063,6 @@ static void xf_columns(long long row, long long last_row, long long part, const 
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
       n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
-      {self._ahead_of_rows()}
       {loads}
       if (n == {GROUP}) {{
         {names}
@@ -2116,7 +2099,6 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     long long turn = 0;
     for (long long start = begin;; start += {GROUP}, ++turn) {{
       const long long n = end - start < {GROUP} ? end - start : {GROUP};
-      {self._ahead_of_rows()}
       {loads}
       if (n == {GROUP}{across}) {{
         {names}
@@ -2186,7 +2168,7 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
     numbers = {
         "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
         "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "VECTORS": _VECTORS,
-        "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
+        "SHORT_ROW": _SHORT_ROW, "MOST_LEFT": FEW, "LEAST_RUN": _LEAST_RUN,
         "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
         "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
@@ -2235,10 +2217,7 @@ class NativeReduction(native_engine.NativeKernel):
         text = self.write_text()
         library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
         shared = _load_shared(target)
-        order: list[ctypes.c_void_p | int | None] = [
-            _address(shared[name]) for name in ("xf_gather", "xf_fill", "xf_turn")
-        ]
-        (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
+        ctypes.c_void_p.in_dll(library, "xf_box").value = _address(shared["xf_box"])
         self.plan = shared["xf_plan"]
         self.plan.restype = None
         self.layout_form = self._find_form()
