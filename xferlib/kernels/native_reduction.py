@@ -650,7 +650,23 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         trees = "#define xf_mapped xf_trees\n"
         if self.row is None:
             trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
-        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
+        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}{self._twice()}#endif\n"
+
+    def _twice(self) -> str:
+        """``xf_twice``: two such levels at once, while memory sends the next elements."""
+        count = range(len(self._combined))
+        taken = ", ".join([f"{c_type(self._dtype)} *to{k}" for k in count] + self._parameters(self._arrays))
+        own = ", ".join(f"({c_type(self._dtype)} *)u{k}" for k in count)
+        moved = " ".join(
+            [f"to{k} += XF_UNIT / XF_NODE;" for k in count]
+            + [f"{each} += XF_NODE * XF_UNIT{' * 2' if each[0] == 'z' else ''};" for each in self._arrays]
+        )
+        return (
+            f"static void xf_twice({taken}, long long groups) {{\n"
+            f"  for (; groups > 0; --groups) {{\n    xf_vector {', '.join(f'u{k}[XF_NODE]' for k in count)};\n"
+            f"    xf_mapped({own}, {', '.join(self._arrays)}, XF_NODE);\n"
+            f"    xf_trees({', '.join(f'to{k}' for k in count)}, {own}, 1);\n    {moved}\n  }}\n}}\n"
+        )
 
     def _parameters(self, sources: list[str]) -> list[str]:
         kind = c_type(self._dtype)
@@ -798,9 +814,20 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         if not self._mapped:
             return ""
         arguments = [*(f"a{k} + n" for k in range(len(self._combined))), *self._sources(self._arrays)]
+        twice = [*(f"d{k} + held" for k in range(len(self._combined))), *self._sources(self._arrays)]
         return f"""
 #if XF_MAPPED
       const long long chunks = (left < end - at ? left : end - at) / {CHUNK};
+      if (!chunk && chunks >= XF_BRANCH) {{
+        const long long some = chunks / XF_BRANCH < XF_BRANCH - group ? chunks / XF_BRANCH : XF_BRANCH - group;
+        const long long taken = some * (XF_BRANCH * {CHUNK});
+        xf_twice({", ".join(twice)}, taken / (XF_UNIT * XF_NODE));
+        held += taken / (XF_NODE * XF_NODE);
+        at += taken;
+        group += some - 1;
+        {advance("taken")}
+        break;
+      }}
       if (chunks) {{
         const long long some = chunks < XF_BRANCH - chunk ? chunks : XF_BRANCH - chunk, taken = some * {CHUNK};
         xf_mapped({", ".join(arguments)}, taken / XF_UNIT);
