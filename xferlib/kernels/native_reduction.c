@@ -58,7 +58,7 @@ XF_ONCE static void NAME(void *buffer, const char *q, long long n, long long apa
     case 3: XF_EACH(3) break; \
     case 4: XF_EACH(4) break; \
     case -1: XF_EACH(-1) break; \
-    default: for (long long i = 0; i < n; ++i) to[i] = *(const word *)(q + i * apart); \
+    default: if (!apart) { XF_EACH(0) } else for (long long i = 0; i < n; ++i) to[i] = *(const word *)(q + i * apart); \
     } \
 }
 XF_COPY(xf_copy_1, unsigned char)
@@ -66,53 +66,8 @@ XF_COPY(xf_copy_2, unsigned short)
 XF_COPY(xf_copy_4, unsigned int)
 XF_COPY(xf_copy_8, unsigned long long)
 XF_COPY(xf_copy_16, xf_words)
-#define XF_CARRY(AXIS) for (long long a = AXIS; a > 0 && index[a] == extent[a]; --a) { \
-    q += stride[a - 1] - extent[a] * stride[a]; \
-    index[a] = 0; \
-    ++index[a - 1]; \
-  }
+static long long xf_size(long long a) { return a < 0 ? -a : a; }
 enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
-/* Elements from number `at` on, in C order. */
-#define XF_GATHER(COPY, T) do { \
-    typedef T word XF_ANY; \
-    word *to = (word *)buffer; \
-    for (long long n; count > 0; count -= n, to += n) { \
-      const long long run = extent[last], rows = extent[last - 1] - index[last - 1]; \
-      if (run <= SHORT && !index[last] && count >= 2 * run && rows > 1) { \
-        n = count / run < rows ? count / run : rows; \
-        if (apart == sizeof(T)) \
-          for (long long i = 0; i < n; ++i) xf_copy_near((char *)(to + i * run), q + i * stride[last - 1], run * apart); \
-        else for (long long j = 0; j < run; ++j) \
-          for (long long i = 0; i < n; ++i) to[i * run + j] = *(const word *)(q + i * stride[last - 1] + j * apart); \
-        q += n * stride[last - 1]; \
-        index[last - 1] += n; \
-        n *= run; \
-        XF_CARRY(last - 1) \
-        continue; \
-      } \
-      n = extent[last] - index[last] < count ? extent[last] - index[last] : count; \
-      COPY(to, q, n, apart); \
-      q += n * apart; \
-      index[last] += n; \
-      XF_CARRY(last) \
-    } \
-  } while (0)
-XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
-                      const long long *extent, const long long *stride) {
-  const long long one[2] = {1, rank == 1 ? extent[0] : 1}, none[2] = {0, rank == 1 ? stride[0] : 0};
-  long long index[64];
-  if (rank == 1) { extent = one; stride = none; rank = 2; }
-  const long long last = rank - 1, apart = stride[last];
-  if (at) q += xf_offset(at, rank, extent, stride);
-  for (long long a = last; a >= 0; --a) { index[a] = 0; if (at) { index[a] = a ? at % extent[a] : at; at /= extent[a]; } }
-  switch (size) {
-  case 1: XF_GATHER(xf_copy_1, unsigned char); break;
-  case 2: XF_GATHER(xf_copy_2, unsigned short); break;
-  case 4: XF_GATHER(xf_copy_4, unsigned int); break;
-  case 8: XF_GATHER(xf_copy_8, unsigned long long); break;
-  default: XF_GATHER(xf_copy_16, xf_words);
-  }
-}
 /* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. The
    last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns, where
    rows follow each other, the beginning of the next row is written before that row is. */
@@ -160,74 +115,83 @@ static int xf_are_squares(long long size, long long *rows, long long *columns, l
   return (few >= 8 || *rows >= 8 || *columns >= 8) && few > 1;
 }
 #define XF_TURN(T) do { \
-    if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, inside); \
-    else if (sizeof(T) == 4) xf_squares_4((void *)to, q, near, far, step, inside); \
-    else if (sizeof(T) == 8) xf_squares_8((void *)to, q, near, far, step, inside); \
+    if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, pitch); \
+    else if (sizeof(T) == 4) xf_squares_4((void *)to, q, near, far, step, pitch); \
+    else if (sizeof(T) == 8) xf_squares_8((void *)to, q, near, far, step, pitch); \
   } while (0)
 #else
 #define xf_are_squares(size, rows, columns, step, inside) 0
 #define XF_TURN(T)
 #endif
-#define XF_FEW(N) XF_INDEPENDENT \
-  for (long long i = 0; i < n; ++i) for (int j = 0; j < N; ++j) to[i * N + j] = *(const word *)(q + j * step + i * (long long)sizeof(word));
-#define XF_FILL(COPY, T) do { \
-    typedef T word XF_ANY; \
-    word *to = (word *)buffer; \
-    const char *q = from; \
-    if (inside == 1) { COPY(to, q, n, apart); break; } \
-    const long long along = rank == 1 ? inside : extent[rank - 1], step = stride[rank - 1]; \
-    for (long long begin = 0; begin < inside; begin += along, to += along) { \
-      q = from + xf_offset(begin / along, rank - 1, extent, stride); \
-      if (apart != sizeof(T)) { \
-        for (long long i = 0; i < n; ++i) for (long long j = 0; j < along; ++j) to[i * inside + j] = *(const word *)(q + i * apart + j * step); \
-        continue; \
-      } \
-      if (along == inside && inside == 2) { XF_FEW(2) continue; } \
-      if (along == inside && inside == 3) { XF_FEW(3) continue; } \
-      if (along == inside && inside == 4) { XF_FEW(4) continue; } \
-      if (n <= 4 && step == n * (long long)sizeof(T)) { \
-        for (long long i = 0; i < n; ++i) COPY(to + i * inside, q + i * (long long)sizeof(T), along, step); \
-        continue; \
-      } \
-      long long near = n, far = along; \
-      if (xf_are_squares(sizeof(T), &near, &far, step, inside)) XF_TURN(T); \
-      else far = 0; \
-      for (long long j = near < n ? 0 : far; j < along; ++j) \
-        for (long long i = j < far ? near : 0; i < n; ++i) \
-          to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(T)); \
-    } \
-  } while (0)
-/* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
-XF_EXPORT void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
-                    long long rank, const long long *extent, const long long *stride) {
+#define XF_FEW_OF_ROW(N, APART) XF_INDEPENDENT \
+  for (long long i = 0; i < n; ++i) for (int j = 0; j < N; ++j) to[i * N + j] = *(const word *)(q + j * step + i * (APART));
+#define XF_FEW(N) case N: if (apart == size) { XF_FEW_OF_ROW(N, size) } else { XF_FEW_OF_ROW(N, apart) } return;
+/* Copy a plane: `n` rows of `m` elements, which in the buffer are `pitch` elements apart; bytes in memory are `apart` and `step`. */
+#define XF_PLANE(NAME, COPY, T) \
+static void NAME(void *buffer, const char *q, long long n, long long apart, long long pitch, long long m, long long step) { \
+  typedef T word XF_ANY; \
+  word *const to = (word *)buffer; \
+  const long long size = sizeof(T); \
+  if (n == 1 || (m > SHORT && (n < 3 || apart != size || (step >= -size && step <= 4 * size)))) { \
+    for (long long i = 0; i < n; ++i) COPY(to + i * pitch, q + i * apart, m, step); \
+    return; \
+  } \
+  switch (pitch == m && n > SHORT ? m : 0) { XF_FEW(2) XF_FEW(3) XF_FEW(4) } \
+  if (step == size) { \
+    for (long long i = 0; i < n; ++i) xf_copy_near((char *)(to + i * pitch), q + i * apart, m * size); \
+    return; \
+  } \
+  long long near = n, far = m; \
+  if (apart == size && xf_are_squares(size, &near, &far, step, pitch)) XF_TURN(T); \
+  else far = 0; \
+  for (long long j = near < n ? 0 : far; j < m; ++j) \
+    for (long long i = j < far ? near : 0; i < n; ++i) to[i * pitch + j] = *(const word *)(q + j * step + i * apart); \
+}
+XF_PLANE(xf_plane_1, xf_copy_1, unsigned char)
+XF_PLANE(xf_plane_2, xf_copy_2, unsigned short)
+XF_PLANE(xf_plane_4, xf_copy_4, unsigned int)
+XF_PLANE(xf_plane_8, xf_copy_8, unsigned long long)
+XF_PLANE(xf_plane_16, xf_copy_16, xf_words)
+static void xf_plane(char *buffer, const char *q, long long size, long long n, long long apart, long long pitch, long long m,
+                     long long step) {
   switch (size) {
-  case 1: XF_FILL(xf_copy_1, unsigned char); break;
-  case 2: XF_FILL(xf_copy_2, unsigned short); break;
-  case 4: XF_FILL(xf_copy_4, unsigned int); break;
-  case 8: XF_FILL(xf_copy_8, unsigned long long); break;
-  default: XF_FILL(xf_copy_16, xf_words);
+  case 1: xf_plane_1(buffer, q, n, apart, pitch, m, step); break;
+  case 2: xf_plane_2(buffer, q, n, apart, pitch, m, step); break;
+  case 4: xf_plane_4(buffer, q, n, apart, pitch, m, step); break;
+  case 8: xf_plane_8(buffer, q, n, apart, pitch, m, step); break;
+  default: xf_plane_16(buffer, q, n, apart, pitch, m, step);
   }
 }
-/* `n` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
-XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long n, long long columns, long long step,
-                    long long inside) {
-  switch (size) {
-#define XF_CASE(SIZE, T) case SIZE: { \
-    typedef T word XF_ANY; \
-    word *to = (word *)buffer; \
-    long long near = n, far = columns; \
-    if (xf_are_squares(SIZE, &near, &far, step, inside)) XF_TURN(T); \
-    else far = 0; \
-    for (long long j = near < n ? 0 : far; j < columns; ++j) \
-      for (long long i = j < far ? near : 0; i < n; ++i) \
-        to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(word)); \
-    break; \
+/* Copy `n` steps along an axis, `apart` bytes from each other, each of them with the elements of more axes in C order; in the
+   buffer steps are `pitch` elements apart. A plane has the innermost axis, and the other one that is nearest in memory: where
+   the innermost is short, of those that have some extent. */
+XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long n, long long apart, long long pitch,
+                      long long rank, const long long *extent, const long long *stride) {
+  if (pitch == 1) { xf_plane(buffer, from, size, 1, 0, 0, n, apart); return; }
+  if (rank == 1) { xf_plane(buffer, from, size, n, apart, pitch, extent[0], stride[0]); return; }
+  const long long m = extent[rank - 1], step = stride[rank - 1], least = m > SHORT ? 1 : m > 4 ? 4 : 32;
+  long long index[66], inside[66], made = m, best = 0;
+  for (long long a = rank - 1; a > 0; --a) { inside[a] = made; made *= extent[a - 1]; index[a] = 0; }
+  inside[0] = pitch;
+  index[0] = 0;
+#define XF_EXTENT(a) ((a) ? extent[(a) - 1] : n)
+#define XF_STEP(a) ((a) ? stride[(a) - 1] : apart)
+  for (long long a = 1; a < rank; ++a) {
+    const long long one = XF_EXTENT(a) < least ? XF_EXTENT(a) : least, two = XF_EXTENT(best) < least ? XF_EXTENT(best) : least;
+    if (one > two || (one == two && xf_size(XF_STEP(a)) <= xf_size(XF_STEP(best)))) best = a;
   }
-  XF_CASE(1, unsigned char)
-  XF_CASE(2, unsigned short)
-  XF_CASE(4, unsigned int)
-  XF_CASE(8, unsigned long long)
-  XF_CASE(16, xf_words)
+  for (;;) {
+    xf_plane(buffer, from, size, XF_EXTENT(best), XF_STEP(best), inside[best], m, step);
+    long long a = rank - 1;
+    for (; a >= 0; --a) if (a != best) {
+      from += XF_STEP(a);
+      buffer += inside[a] * size;
+      if (++index[a] < XF_EXTENT(a)) break;
+      from -= index[a] * XF_STEP(a);
+      buffer -= index[a] * inside[a] * size;
+      index[a] = 0;
+    }
+    if (a < 0) return;
   }
 }
 //: plan
@@ -237,7 +201,6 @@ enum { MOST_ARRAYS = XF_MOST_ARRAYS, MOST_AXES = 66 };
 typedef struct { long long extent, stride[MOST_ARRAYS + 1]; } xf_axis;
 static long long xf_least(long long a, long long b) { return a < b ? a : b; }
 static long long xf_most(long long a, long long b) { return a > b ? a : b; }
-static long long xf_size(long long a) { return a < 0 ? -a : a; }
 /* The first of `width` strides that is not 0; more than any if there is none. */
 static long long xf_step_of(const xf_axis *axis, long long width) {
   for (long long k = 0; k < width; ++k) if (axis->stride[k]) return xf_size(axis->stride[k]);
@@ -335,35 +298,34 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
     }
   }
   for (long long k = 0; k < arrays; ++k) { widest = xf_most(widest, size[k]); sizes += size[k]; }
-  /* the axis along which elements are read, how many of its steps at a time, and what is inside each */
+  /* Elements are read in runs, which are steps along an axis and all that is inside each: along the last axis, where elements
+     are near each other and many, else a slab, or what has some steps along the nearest axis. */
   const long long last = nr - 1;
-  long long axis = last, inside = 1, steps, room = 0;
-  for (long long a = last; a >= 0; --a) if (xf_step_of(along + a, arrays) < xf_step_of(along + axis, arrays)) axis = a;
-  for (long long a = axis + 1; a <= last; ++a) inside *= along[a].extent;
-  if (axis == last && last && along[last].extent < XF_LEAST_RUN) { /* runs that are too short */
-    steps = XF_CHUNK / words;
-    inside = 0;
-  } else {
-    steps = xf_most(1, (axis == last ? XF_CHUNK : XF_SLAB) / words / inside);
-    if (axis < last && steps < xf_least(along[axis].extent, 2 * XF_GROUP)) {
-      steps = xf_least(along[axis].extent, xf_most(2 * XF_GROUP, XF_LINE_NBYTES / widest));
-      room = steps * inside * sizes + XF_LINE_NBYTES * arrays;
+  long long axis = last, inside = 1, steps = XF_CHUNK / words, room = 0, near = last, behind = 1;
+  for (long long a = last; a >= 0; --a) if (xf_step_of(along + a, arrays) < xf_step_of(along + near, arrays)) near = a;
+  for (long long a = near + 1; a <= last; ++a) behind *= along[a].extent;
+  const int is_side = way == XF_ROWS_WAY && least_side && near < last && behind >= least_side && along[near].extent >= XF_GROUP
+    && xf_are_sizes(along + near, size, arrays);
+  if (near < last || along[last].extent < XF_LEAST_RUN) {
+    while (axis && inside * along[axis].extent <= XF_SLAB / words) inside *= along[axis--].extent;
+    steps = xf_least(along[axis].extent, XF_SLAB / words / inside);
+    if (is_side || near < axis || (near == axis && near < last && steps < xf_least(along[axis].extent, 2 * XF_GROUP))) {
+      const long long deep = xf_least(along[near].extent, xf_most(2 * XF_GROUP, XF_LINE_NBYTES / widest));
+      room = (deep * behind + XF_MOST_LEFT) * sizes + XF_LINE_NBYTES * arrays;
       if (room > XF_MOST_ROOM) { axis = last; steps = XF_CHUNK / words; inside = 1; room = 0; }
+      else { axis = near; steps = deep; inside = behind; }
     }
-    if (way == XF_COLUMNS_WAY) room = 0;
   }
-  if (way == XF_ROWS_WAY && least_side && axis < last && inside >= least_side) {
+  if (is_side && room) {
     const long long nbytes = (count / XF_GROUP + 2 * XF_CHUNK) * itemsize;
-    if (along[axis].extent >= XF_GROUP && xf_are_sizes(along + axis, size, arrays) && nbytes <= XF_MOST_ROOM) {
-      way = XF_SIDES_WAY;
-      room = xf_most(room, nbytes);
-    }
+    if (nbytes <= XF_MOST_ROOM) { way = XF_SIDES_WAY; room = xf_most(room, nbytes); }
   }
   if (way == XF_COLUMNS_WAY) {
     axis = 0;
     steps = is_short ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : tile;
     steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
     inside = 1;
+    room = 0;
   }
   const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, wide, words};
   for (int k = 0; k < XF_HEAD; ++k) *geometry++ = head[k];
@@ -378,18 +340,8 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   for (int k = 0; k < 6; ++k) found[k] = facts[k];
 }
 //: walk
-/* The functions of the section `order`: of another library, whose addresses are written here when this one is loaded. */
-XF_EXPORT struct {
-  void (*gather)(char *, const char *, long long, long long, long long, long long, const long long *, const long long *);
-  void (*fill)(char *, const char *, long long, long long, long long, long long, long long, const long long *, const long long *);
-  void (*turn)(char *, const char *, long long, long long, long long, long long, long long);
-} xf_order;
-/* Elements are taken apart so fast that a processor does not look far enough ahead by itself. */
-#ifdef XF_SHUFFLE
-#define XF_AHEAD(p, nbytes) for (long long z_ = 0; z_ < (long long)(nbytes); z_ += 64) __builtin_prefetch((const char *)(p) + 512 + z_)
-#else
-#define XF_AHEAD(p, nbytes)
-#endif
+/* The function of the section `order`: of another library, whose address is written here when this one is loaded. */
+XF_EXPORT void (*xf_box)(char *, const char *, long long, long long, long long, long long, long long, const long long *, const long long *);
 /* Load a vector once, and here: a compiler reads memory again for each use, where every other vector may cross a line, and a
    processor fetches lines ahead only where it sees them read in order. */
 #if defined(__x86_64__) && defined(__GNUC__)

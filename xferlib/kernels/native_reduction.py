@@ -58,8 +58,6 @@ _BRANCH = 4
 """Chunks whose nodes are joined at a time, and such groups of chunks, where vectors do no more than two levels."""
 _VECTORS = 16
 """Vectors that become one, whose elements are the nodes of as many elements."""
-PIECE = 256
-"""Elements that are mapped between two looks ahead."""
 LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
 """Of accumulators that take every so manieth element; of those with more bytes than an element."""
 TILE_NBYTES = 4096
@@ -82,7 +80,9 @@ _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _SIDE = 64
 """Elements of each that are combined before their nodes are stored."""
-_LEAST_SIDE = 32
+_SIDES_NBYTES = 1024
+"""Of the elements, one of each row, of rows that are walked together."""
+_LEAST_SIDE = 24
 """Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -756,6 +756,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
     def _turn_nodes(self, lanes: int) -> str:
         """``xf_turn_nodes``: store `_SIDE` / 8 vectors, whose elements are nodes of rows, in memory of each row."""
         kind, half, text = c_type(self._dtype), lanes // 2, ""
+        stored = [""] * lanes  # row by row: the next row replaces what is behind this one's nodes
         for first in range(0, _SIDE // 8, lanes):
             names = [f"m[{first + k}]" for k in range(lanes)]
             for level in range(lanes.bit_length() - 1):
@@ -769,8 +770,10 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
                             f"XF_SHUFFLE(xf_places, {names[k]}, {names[k + half]}, {places});\n"
                         )
                 names = turned
-            text += "".join(f"  *(xf_any *)(to[{t}] + at + {first}) = {name};\n" for t, name in enumerate(names))
-        return f"static inline void xf_turn_nodes({kind} *const *to, long long at, const xf_vector *m) {{\n{text}}}\n"
+            for t, name in enumerate(names):
+                stored[t] += f"  *(xf_any *)(to + (at + {t} * length) / 8 + {first}) = {name};\n"
+        taken = f"{kind} *to, long long at, long long length, const xf_vector *m"
+        return f"static inline void xf_turn_nodes({taken}) {{\n{text}{''.join(stored)}}}\n"
 
     def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
         """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
@@ -1184,14 +1187,15 @@ static long long xf_level(long long n, {taken}) {{
 
     # --- rows: elements that are adjacent
     #
-    # The elements of a row are read in runs. Where an axis has the least stride, but others are inside it, a run is
-    # brought into order in a buffer: as many steps along that axis as fit, or as a line of the cache has.
+    # The elements of a row are read in runs: where elements are near each other along the last axis, as they lie in
+    # memory, and else by way of a buffer, into which a box of some steps along an axis, and all inside, is copied in
+    # order. What a chunk left there is moved to the buffer's begin, so that each chunk is read as one.
     def _rows(self) -> str:
         first = ""
         if whole := self._whole_rows():
             least = 1 if self.streams else self.wide
             first = f"""
-  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1 && (g[6] == reduced - 1 || !g[8])) {{
+  if (count <= XF_WHOLE_ROWS && count >= {least} && parts == 1) {{
     xf_whole_rows(row, last_row, g, p);
     return;
   }}"""
@@ -1221,7 +1225,8 @@ static long long xf_level(long long n, {taken}) {{
                 f"char *const f{number} = slab * inside * {wide} > {SLAB} ? to[{len(self.spec.accumulators)}] + {room} "
                 f": (char *)b{number};"
             )
-            room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
+            own = f"slab * inside * {size} + {FEW * self._dtype(number).itemsize}"
+            room = f"{room} + ({own} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
             is_direct.append(f"is_direct{number}")
             direct.append(
                 f"const int is_direct{number} = u == reduced - 1 && r{number}[u] == {size} && "
@@ -1233,14 +1238,15 @@ static long long xf_level(long long n, {taken}) {{
 static void {name}(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
   {self._geometry()}{first}
-  const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
-  {self._buffers(SLAB, CHUNK)}
+  const long long u = g[6], slab = g[7], inside = g[8];
+  {self._buffers(SLAB + FEW, CHUNK)}
 {memory}  {self._range(f"{unit} / {wide}")}
   {" ".join(buffers)}
   for (; row < last_row; row += {unit}) {{
     {self._bases()}
     {" ".join(direct)}
     const long long step = {" && ".join(is_direct) or "1"} ? extent[u] : slab;
+    const int is_copied = !({" || ".join(is_direct) or "1"});
     long long at = begin, left = 0;
     {pointers}
 {body}
@@ -1279,7 +1285,7 @@ static void {name}(long long row, long long last_row, long long part, const long
     {whole}for (;; ++turn) {{
       const long long m = end - at < most ? end - at : most;
       for (long long done = 0, q; done < m; done += q) {{
-{self._find_run("at + done", "wide")}
+{self._find_run("at + done", "wide", "(is_copied ? m - done : 1)")}
       q = left < m - done ? left : m - done;
       {f"if (q * wide > {CHUNK}) q = {CHUNK} / wide;" if self._converts else ""}
       {self._convert("q * wide")}
@@ -1310,8 +1316,10 @@ static void {name}(long long row, long long last_row, long long part, const long
     def _side_by_side(self) -> str:
         """``xf_side_by_side``: rows whose elements lie side by side, and which follow each other in order.
 
-        Pairs begin at even places of the whole order, and so at a phase of its own in each row: of rows that begin at
-        an odd place the lanes are one element late, and so at each level. A group that a row begins the next one ends.
+        Pairs begin at even places of the whole order, and so at a phase of its own in each row: in rows that begin at
+        an odd place every second element is combined with the one before it, in others with the one behind it, and so
+        are nodes at each level. Which of the two comes first shows in no bit. A node that a row begins the next one
+        ends.
         """
         if not self.sides:
             return "#define xf_side_by_side xf_rows\n"
@@ -1319,23 +1327,18 @@ static void {name}(long long row, long long last_row, long long part, const long
         assert streams is not None
         kind, sign = self.types[0], _SIGNS[streams.ops[0]]
         sources = [(number, self._dtype(number).itemsize, storage_type(self._dtype(number))) for number in self.arrays]
-        place = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
-        loads = [streams.load_at(j, place) for j in range(GROUP)]
-        firsts = [streams.load_at(j, lambda number, j: f"q{number}[{j}]") for j in range(GROUP)]
-        steps = []
-        for level, (count, name) in enumerate(((8, "v"), (4, "two"), (2, "four"))):
-            before = f"s->last[{level}]"
-            for j in range(count):
-                steps.append(f"const xf_vector {name}z{j} = XF_CHOOSE(s->is_late[{level}], {before}, {name}{j});")
-                before = f"{name}{j}"
-            steps.append(f"s->last[{level}] = {before};")
-            following = {"v": "two", "two": "four", "four": "made"}[name]
-            steps += [
-                f"const xf_vector {following}{j} = {name}z{2 * j} {sign} {name}z{2 * j + 1};" for j in range(count // 2)
-            ]
+        address = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
+        steps = [streams.load_at(j, address) for j in range(GROUP)]
+        for level, (below, name) in enumerate(zip(("v", "two", "four"), ("two", "four", "made"), strict=True)):
+            count = GROUP >> level
+            for j in range(0, count, 2):
+                before = f"{below}{j - 1}" if j else f"s->last[{level}]"
+                other = f"XF_CHOOSE(s->is_late[{level}], {before}, {below}{j + 1})"
+                steps.append(f"const xf_vector {name}{j // 2} = {below}{j} {sign} {other};")
+            steps.append(f"s->last[{level}] = {below}{count - 1};")
         pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
         given = "".join(f", q{number}" for number, _, _ in sources)
-        columns = "".join(f", c{number} + 8 * i" for number, _, _ in sources)
+        columns = "".join(f", c{number} + 8 * h" for number, _, _ in sources)
 
         def each(text: str) -> str:
             return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
@@ -1345,14 +1348,15 @@ static void {name}(long long row, long long last_row, long long part, const long
             f"xf_are_multiples(r{number}, reduced, _Alignof({stored}))"
             for number, _, stored in sources
         )
+        last = [streams.load_at(j, lambda number, j: f"(const char *)edge{number}[{j}]") for j in range(GROUP)]
         return f"""\
 #if !XF_MAPPED
 #define xf_side_by_side xf_rows
 #else
-enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_LINE_NBYTES} * 4 / (LANES * {_size_of(kind)}) }};
-typedef struct {{ xf_vector last[3]; xf_places is_late[3]; {kind} *to[LANES]; long long at, phase[LANES]; }} xf_side;
-static inline xf_vector xf_eight(xf_side *s, long long at{pointers}) {{
-  {" ".join(loads)}
+enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_SIDES_NBYTES} / (LANES * {_size_of(kind)}) }};
+typedef struct {{ xf_vector last[3]; xf_places is_late[3]; }} xf_chain;
+typedef struct {{ xf_chain chain; xf_vector made[{_SIDE // 8}]; long long at, first; }} xf_side;
+static inline xf_vector xf_eight(xf_chain *s, long long at{pointers}) {{
   {" ".join(steps)}
   return made0;
 }}
@@ -1361,6 +1365,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
   {self._geometry()}
   const long long u = g[6], length = g[8], extent_u = extent[u], turns = count / (extent_u * length);
   {kind} *const nodes = ({kind} *)to[{len(self.spec.accumulators)}];
+  xf_places lane;
+  for (int t = 0; t < LANES; ++t) lane[t] = t;
   for (; row < last_row; ++row) {{
     {self._bases()}
     {each("const long long last{n} = (extent_u - 1) * {size};")}
@@ -1379,49 +1385,52 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         for (; sides < SIDES && begin + sides * LANES < extent_u; ++sides) {{
           xf_side *const s = side + sides;
           s->at = begin + sides * LANES < extent_u - LANES ? begin + sides * LANES : extent_u - LANES;
-          for (int t = 0; t < LANES; ++t) {{
-            const long long first = (turn * extent_u + s->at + t) * length;
-            s->phase[t] = first % 8;
-            s->to[t] = nodes + first / 8;
-            for (int level = 0; level < 3; ++level) s->is_late[level][t] = -(s->phase[t] >> level & 1);
-          }}
+          s->first = (turn * extent_u + s->at) * length;
+          const xf_places phase = lane * (int)(length % 8) + (int)(s->first % 8);
+          for (int level = 0; level < 3; ++level) s->chain.is_late[level] = -(phase >> level & 1);
           for (int j = 0; j < 8; ++j) {{ /* the last elements of the rows before */
-            if (s->at) {{
-              {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
-            }} else {{
+            {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
+            if (!s->at) {{
+              {each("if (turn) edge{n}[j][0] = *(const {T} *)(before{n} + ends{n}[j]);")}
+              {each("__builtin_memcpy(edge{n}[j] + 1, from{n} + ends{n}[j], (LANES - 1) * {size});")}
               {each("q{n}[j] = (const char *)edge{n}[j];")}
-              for (int t = !turn; t < LANES; ++t) {{
-                {each("edge{n}[j][t] = *(const {T} *)((t ? from{n} + (t - 1) * {size} : before{n}) + ends{n}[j]);")}
-              }}
             }}
           }}
-          xf_eight(s, s->at{given});
+          xf_eight(&s->chain, s->at{given});
         }}
         {each("long long offset{n} = 0;")}
         for (long long e = 0; e < length; e += {_SIDE}) {{
           const long long groups = length - e < {_SIDE} ? (length - e + 7) / 8 : {_SIDE // 8};
-          if (u == reduced - 2) for (long long j = 0; j < groups * 8; ++j) {{
-            const long long at = e + j < length ? e + j : length - 1;
-            {each("c{n}[j] = from{n} + at * r{n}[u + 1];")}
-          }} else for (long long j = 0; j < groups * 8; ++j) {{
-            {each("c{n}[j] = from{n} + offset{n};")}
-            if (e + j + 1 < length)
-              for (long long a = reduced - 1; a > u; --a) {{
-                {each("offset{n} += r{n}[a];")}
-                if (++index[a] < extent[a]) break;
-                {each("offset{n} -= extent[a] * r{n}[a];")}
-                index[a] = 0;
+          for (long long i = 0, some; i < groups; i += some) {{ /* of few sides many columns: a chain in registers */
+            some = sides > {_SIDE // 16} ? 1 : {_SIDE // 8} / sides;
+            if (some > groups - i) some = groups - i;
+            const long long rest = length - e - 8 * i, columns = rest < some * 8 ? rest : some * 8;
+            for (long long j = 0, run; j < columns; j += run) {{
+              const long long a = reduced - 1;
+              run = extent[a] - index[a] < columns - j ? extent[a] - index[a] : columns - j;
+              {each("for (long long k = 0; k < run; ++k) c{n}[j + k] = from{n} + offset{n} + k * r{n}[a];")}
+              {each("offset{n} += run * r{n}[a];")}
+              index[a] += run;
+              for (long long b = a; b > u + 1 && index[b] == extent[b]; --b) {{
+                {each("offset{n} += r{n}[b - 1] - extent[b] * r{n}[b];")}
+                index[b] = 0;
+                ++index[b - 1];
               }}
+            }}
+            for (long long j = columns; j < some * 8; ++j) {{ {each("c{n}[j] = c{n}[columns - 1];")} }}
+            for (long long k = 0; k < sides; ++k) {{
+              xf_side *const s = side + k;
+              xf_chain chain = s->chain;
+              for (long long h = 0; h < some; ++h) s->made[i + h] = xf_eight(&chain, s->at{columns});
+              s->chain = chain;
+            }}
           }}
-          for (long long k = 0; k < sides; ++k) {{
+          for (long long k = 0; k < sides; ++k) {{ /* what is behind a row's nodes the next row replaces */
             xf_side *const s = side + k;
-            xf_vector made[{_SIDE // 8}];
-            for (long long i = 0; i < groups; ++i) made[i] = xf_eight(s, s->at{columns});
-            if (e + {_SIDE} < length) {{ xf_turn_nodes(s->to, e / 8, made); continue; }}
-            for (int t = 0; t < LANES; ++t) {{
-              {kind} *const to = s->to[t] + e / 8;
-              for (long long i = 0; i + 1 < groups; ++i) to[i] = made[i][t];
-              if (s->phase[t] + length >= e + groups * 8) to[groups - 1] = made[groups - 1][t];
+            if (length <= {_SIDE} || e + {_SIDE} < length) xf_turn_nodes(nodes + e / 8, s->first, length, s->made);
+            else for (long long t = 0, first = s->first; t < LANES; ++t, first += length) {{
+              for (long long i = 0; i < groups - (first % 8 + length < e + groups * 8); ++i)
+                nodes[first / 8 + e / 8 + i] = s->made[i][t];
             }}
           }}
         }}
@@ -1432,9 +1441,9 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       {kind} w[8];
       for (int j = 0; j < 8; ++j) {{
         {each("const char *const end{n} = base{n} + xf_offset(turns - 1, u, extent, r{n}) + last{n};")}
-        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]); q{n}[j] = (const char *)edge{n}[j];")}
+        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]);")}
       }}
-      {streams.store_mapped("w", firsts)}
+      {streams.store_mapped("w", last)}
       const int left = count % 8;
       xf_halve(left, 3, w + 8 - left);
       nodes[n++] = w[8 - left];
@@ -1454,28 +1463,29 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             return f"{{T}} a{{k}}[{self.lanes}];"
         return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], d{{k}}[{CHUNK + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
-    def _find_run(self, at: str, wide: str = "1") -> str:
-        """Let ``e`` be the words of ``wide`` elements from number ``at`` on, and ``left`` how many there are."""
+    def _find_run(self, at: str, wide: str = "1", least: str = "1") -> str:
+        """Let ``e`` be the words of ``wide`` elements from number ``at`` on, ``left`` of them: at least ``least``."""
         lines = []
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), f"{self._dtype(number).itemsize} * {wide}"
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_gathered) {{ xf_order.gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
-                f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
-                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
-                f"  else {{ xf_order.fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
+                f"  else {{ if (left && (const char *)e{number} != f{number}) "
+                f"__builtin_memmove(f{number}, e{number}, left * {size});\n"
+                f"    xf_box(f{number} + left * {size}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip * {wide}; }} }}"
             )
         return f"""\
-      if (!left) {{
-        const long long turn_u = inside < 2 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
+      while (left < {least} && ({at}) + left < end) {{
+        const long long next = ({at}) + left, turn_u = inside < 2 ? next : next / inside;
+        const long long outer = u ? turn_u / extent[u] : 0;
         const long long along = turn_u - outer * extent[u], first = along - along % step;
         const long long steps = extent[u] - first < step ? extent[u] - first : step;
-        const long long skip = ({at}) - (outer * extent[u] + first) * inside;
-        left = is_gathered ? end - ({at}) < slab ? end - ({at}) : slab : steps * inside - skip;
+        const long long skip = next - (outer * extent[u] + first) * inside;
         {chr(10).join(lines)}
+        left += steps * inside - skip;
       }}"""
 
     def _advance(self, count: str, wide: str = "1") -> str:
@@ -1688,7 +1698,7 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
       long long base = 0, nodes = 0, over = 0;
       for (long long done = 0, q; done < m; done += q) {{
-{self._find_run("at + done")}
+{self._find_run("at + done", least="(is_copied ? m - done : 1)")}
       q = left < m - done ? left : m - done;
       if ({is_near}) {{{streams.take(is_mapped=True) if streams else ""}
         {self._convert("m", start="base")}
@@ -1706,12 +1716,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
 #endif
       }} else {{
         {self._convert("q")}
-        for (long long lo = 0, hi; lo < q; lo = hi) {{
-          hi = q - lo < {PIECE} ? q : lo + {PIECE};
-          {self._ahead("lo", PIECE)}
-          XF_INDEPENDENT
-          for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
-        }}
+        XF_INDEPENDENT
+        for (long long j = 0; j < q; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
         if (done + q == m) {{{streams.take(is_mapped=False) if streams else ""}
 #if XF_PADDED
           n += base / XF_NODE;
@@ -1755,13 +1761,6 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
     for (int level = 0; turn >> level; ++level)
       if (turn >> level & 1) {joined}"""
 
-    def _ahead(self, at: str, count: int | str) -> str:
-        """Fetch what comes some way behind ``count`` elements of each array that is read where it is."""
-        return " ".join(
-            f"if (is_direct{number}) {{ XF_AHEAD(e{number} + {at}, {count} * {self._dtype(number).itemsize}); }}"
-            for number in self.arrays
-        )
-
     def _whole_rows(self) -> str:
         """``xf_whole_rows``: many rows of few elements together, whose nodes or lanes lie one after the other."""
         takes_nodes = self._takes_nodes
@@ -1789,8 +1788,8 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             bases.append(
                 f"const {kind} *e{number} = (const {kind} *)(base{number} + r * k{number}[kept - 1]);\n"
                 f"      if (!is_near{number}{is_apart}) {{ "
-                f"xf_order.gather((char *)f{number}, (const char *)e{number}, {size}, 0, count, reduced, "
-                f"extent, r{number}); e{number} = f{number}; }}"
+                f"xf_box((char *)f{number}, (const char *)e{number}, {size}, extent[0], r{number}[0], "
+                f"count / extent[0], reduced - 1, extent + 1, r{number} + 1); e{number} = f{number}; }}"
             )
         return f"""\
 #if {"XF_MAPPED" if takes_nodes else "1"}
@@ -1973,37 +1972,27 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
                 f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
                 f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
-                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    "
+                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1, "
+                f"words{number} = m / steps / word{number};\n    "
                 f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"if (is_row{number} && n == {GROUP}) {{ xf_order.turn((char *)b{number}, "
-                f"base{number} + start * {size}, {size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"if (is_row{number} && n == {GROUP}) {{ const long long all = m; xf_box((char *)b{number}, "
+                f"base{number} + start * {size}, {size}, {GROUP}, {size}, {self.tile}, 1, &all, k{number} + kept - 1); "
                 f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_order.fill((char *)b{number}[j], q, {size} * word{number}, steps, "
-                f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
+                f"if (!is_unit{number}) xf_box((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"k{number}[kept - 1 - is_wide], words{number}, 1, &words{number}, k{number} + kept - 1); "
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
-        convert = there = ""
-        if self._neutral_element is not None:
-            number = self.arrays[0]
-            given = "pad" if self._neutral_element else f"f{number}[n - 1]"
-            convert = f"for (long long j = n; j < {GROUP}; ++j) f{number}[j] = {given};"
-        if self._neutral_element:
-            kind = storage_type(self._dtype(number))
-            there = (
-                f"{kind} pad[{self.tile}];\n  for (long long t = 0; count % {GROUP} && t < {self.tile} && "
-                f"t < last_row - row; ++t) pad[t] = ({kind}){self._neutral_element};"
-            )
+        convert = ""
         if self._converts:
-            count = "n" if self._neutral_element is None else GROUP
-            convert += f"for (long long j = 0; j < {count}; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
+            convert = f"for (long long j = 0; j < n; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
         near = lambda j: (f"[{j}][t]", f"_{j}[t]", f"start + {j}")
-        eight, half = (f"{{ {self._map_and_combine(count, near)}" for count in (GROUP, GROUP // 2))
+        eight = f"{{ {self._map_and_combine(GROUP, near)}"
         body = self._tile_of_lanes if self.is_free else self._tile_of_blocks
         levels = "" if self.is_free else f", c{{k}}[{LEVELS}][{self.tile}]"
         return f"""\
@@ -2013,7 +2002,6 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   {self._range()}
   {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
   {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
-  {there}
   while (row < last_row) {{
     const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
     long long m, steps;
@@ -2032,7 +2020,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     {" ".join(places)}
     {self._few_elements()}
-{body(" ".join([*loads, convert]), " ".join(names), half, eight)}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
     }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
@@ -2051,53 +2039,26 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 }}
 """
 
-    @functools.cached_property
-    def _neutral_element(self) -> str | None:
-        """A stored element that changes no result behind the others.
-
-        It is empty where the last element itself may be repeated, and None where nothing is known to be neutral.
-        """
-        if len(self.arrays) != 1:
-            return None
-        if isinstance(self.values, (_Extremum, _First, _Truth)) or (
-            self.is_free and self.spec.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(self.spec)
-        ):
-            return ""
-        value = self.map.stores[0].value
-        source, op = value.args[0] if value.op == "cast" else value, self.spec.combine.stores[0].value.op
-        is_one = len(self.map.stores) == 1 and op in _SIGNS and not is_complex(source.dtype)
-        if not is_one or source.op != "load" or (self.streams is None) != self.is_free:
-            return None
-        if source.dtype == FLOAT16:
-            return "0x8000" if op == "add" else "0x3c00"
-        return {"add": "-0.0", "mul": "1.0"}[op] if is_float(source.dtype) else str(int(op == "mul"))
-
     def _few_elements(self) -> str:
         """Results of so few elements that accumulators need no memory."""
-        if self._converts or (
-            len(self.spec.accumulators) > 1 and self._neutral_element is None
-        ):  # which take a compiler long
+        if self._converts or len(self.spec.accumulators) > 1:  # which take a compiler long
             return ""
         is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
         cases = []
-        is_padded = self._neutral_element is not None
-        for count in (2, 4) if is_padded else (1, 2, 3, 4):
+        for count in (1, 2, 3, 4):
             names = ""
             for number in self.arrays:
                 kind = storage_type(self._dtype(number))
                 for j in range(count):
                     place = f"(const {kind} *)(base{number} + xf_offset({j}, reduced, extent, r{number}))"
-                    if is_padded and j:
-                        place = f"{j} < count ? {place} : {'pad' if self._neutral_element else f'e{number}_{j - 1}'}"
                     names += f"const {kind} *const e{number}_{j} = {place}; "
             lines = [
                 self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
                 for j in range(count)
             ]
             steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
-            condition = f"count {'<=' if is_padded else '=='} {count}"
             cases.append(
-                f"if ({condition}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
                 f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
             )
         return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
@@ -2106,28 +2067,11 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       continue;
     }}"""
 
-    def _ahead_of_rows(self) -> str:
-        """Fetch the next rows while these are turned."""
-        return " ".join(
-            f"if (is_row{number}) {{ const long long tile = m * k{number}[kept - 1], part = tile / count; "
-            f"XF_AHEAD(base{number} + tile + start * part - 8192, n * part); }}"
-            for number in self.arrays
-        )
-
-    def _tile_of_lanes(self, loads: str, names: str, half: str, eight: str) -> str:
+    def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
-        few = first = ""
-        least = f"start == begin ? {GROUP // 2} : {GROUP}"
-        if self._neutral_element is not None:
-            least = str(GROUP)
-            moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
-            first = f"""if (start == begin) {{
-        {names}
-        if (n <= {GROUP // 2}) {each} {half} {moved}
-        else {each} {eight} {moved}
-      }} else"""
-        for count in (4, 2, 1) if self._neutral_element is None else ():
+        few = ""
+        for count in (4, 2, 1):
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             few += f"""
         if (n & {count}) {{
@@ -2145,20 +2089,19 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }}"""
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
-      n = end - start < {GROUP} ? end - start : {least};
-      {self._ahead_of_rows()}
+      n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
       {loads}
-      {first or f"if (n == {GROUP})"} {{
+      if (n == {GROUP}) {{
         {names}
         {each} {eight} {joined} }}
-      }}{f" else {{ {few} }}" if few else ""}{decided}
+      }} else {{ {few} }}{decided}
     }}"""
 
-    def _tile_of_blocks(self, loads: str, names: str, half: str, eight: str) -> str:
+    def _tile_of_blocks(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
         moved = f"{self._move('a{0}[0][t]', 'v{0}_0')} }}"
-        few = ""  # two, or four neighbours before those that are done, where there is no padding
-        for count in (1, 2, 4) if self._neutral_element is None else ():
+        few = ""  # two, or four neighbours before those that are done
+        for count in (1, 2, 4):
             mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
             done = self._combine("v{0}_0", "a{0}[0][t]", "a{0}[0][t]")
             few += f"""
@@ -2183,13 +2126,11 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     long long turn = 0;
     for (long long start = begin;; start += {GROUP}, ++turn) {{
       const long long n = end - start < {GROUP} ? end - start : {GROUP};
-      {self._ahead_of_rows()}
       {loads}
-      if ({f"n == {GROUP}" if few else "1"}{across}) {{
+      if (n == {GROUP}{across}) {{
         {names}
-        {f"if (n <= {GROUP // 2}) {each} {half} {moved} else" if not few else ""}
         {each} {eight} {moved}
-      }}{f" else if (n < {GROUP}) {{ {few} }}" if few else ""}
+      }} else if (n < {GROUP}) {{ {few} }}
       if (start + {GROUP} >= end) break;
       int level = 0;
       for (; turn >> level & 1; ++level) {{ {each} {joined} }}
@@ -2254,7 +2195,7 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
     numbers = {
         "HEAD": _HEAD, "MOST_ARRAYS": _MOST_ARRAYS, "IN_PLACE": f"{_IN_PLACE}LL", "GROUP": GROUP, "CHUNK": CHUNK,
         "SLAB": SLAB, "FEW_RESULTS": _FEW, "MANY": _MANY, "VECTORS": _VECTORS,
-        "SHORT_ROW": _SHORT_ROW, "LEAST_RUN": _LEAST_RUN,
+        "SHORT_ROW": _SHORT_ROW, "MOST_LEFT": FEW, "LEAST_RUN": _LEAST_RUN,
         "LINE_NBYTES": _LINE_NBYTES, "WORD_NBYTES": _WORD_NBYTES,
         "ROWS_NBYTES": _ROWS_NBYTES, "MOST_ROOM": _MOST_ROOM,
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
@@ -2303,10 +2244,7 @@ class NativeReduction(native_engine.NativeKernel):
         text = self.write_text()
         library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
         shared = _load_shared(target)
-        order: list[ctypes.c_void_p | int | None] = [
-            _address(shared[name]) for name in ("xf_gather", "xf_fill", "xf_turn")
-        ]
-        (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
+        ctypes.c_void_p.in_dll(library, "xf_box").value = _address(shared["xf_box"])
         self.plan = shared["xf_plan"]
         self.plan.restype = None
         self.layout_form = self._find_form()
