@@ -5,6 +5,7 @@
 enum {
     CHUNK = 32,   /* as in xferlib/kernels/scan.py */
     TOGETHER = 4, /* chunks whose elements are combined in turns: each combination waits for the one before it */
+    LINE_NBYTES = 64,
     LEVELS = 13,  /* chunks of chunks ... up to 2^63 elements */
 };
 
@@ -46,6 +47,10 @@ enum {
                     out[at] = levels->running;                                                                      \
                 }                                                                                                   \
                 continue;                                                                                           \
+            }                                                                                                       \
+            for (int n = 0; n < CHUNK * TOGETHER * (int)sizeof(T); n += LINE_NBYTES) { /* all at once, for large T */ \
+                __builtin_prefetch((const char *)from + n);                                                         \
+                __builtin_prefetch((const char *)to + n, 1);                                                        \
             }                                                                                                       \
             for (int c = 0; c < TOGETHER; ++c)                                                                      \
                 made[c] = from[c * CHUNK];                                                                          \
