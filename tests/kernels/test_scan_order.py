@@ -1,4 +1,4 @@
-"""The order of a scan's operations: the bits of the documented passes, whatever computes them."""
+"""The order of a scan's operations: the bits of the documented chunks, whatever computes them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ COMBINE = {expression: elementwise("T a, T b", "T c", f"c = ({expression})") for
 CASES = [(expression, dtype) for expression, dtypes in EXPRESSIONS.items() for dtype in dtypes]
 
 
-def in_passes(combine: Callable[[A, A], A], x: A, begins: A | None = None) -> A:
-    """The scan as the reference defines it: each pass combines with the element 2**k before."""
-    found, begun = x.copy(), np.zeros(x.size, bool) if begins is None else begins.copy()
-    distance = 1
-    while distance < x.size:
-        before = found.copy()
-        ends = begun[distance:].copy()
-        made = combine(before[:-distance], before[distance:])
-        found[distance:] = np.where(ends, before[distance:], made)
-        begun[distance:] |= begun.copy()[:-distance]
-        distance *= 2
+def in_chunks(combine: Callable[[A, A], A], x: A, begins: A | None = None) -> A:
+    """The scan as the reference defines it: in chunks of 32, and of the chunks' totals likewise, anew at each flag."""
+    begun = np.zeros(x.size, bool) if begins is None else begins
+    found, whole = x.copy(), max(x.size - 1, 0) // 32 * 32
+    if whole:
+        totals, flags = x[:whole:32].copy(), begun[:whole:32].copy()
+        for k in range(1, 32):
+            totals = np.where(begun[k:whole:32], x[k:whole:32], combine(totals, x[k:whole:32]))
+            flags |= begun[k:whole:32]
+        before = in_chunks(combine, totals, flags)
+        found[32::32] = np.where(begun[32::32], x[32::32], combine(before, x[32::32]))
+    for k in range(1, min(x.size, 32)):
+        each = x[k::32]
+        found[k::32] = np.where(begun[k::32], each, combine(found[k - 1 :: 32][: each.size], each))
     return found
 
 
@@ -63,11 +66,11 @@ def test_a_scan_by_what_gcc_would_fuse_or_leave_out_is_compiled(expression: str)
     with configured(cpu="native"):
         found = xl.scan(expression, neutral="0")(x)
     with configured(cpu="numpy"):
-        assert same_bits(found, in_passes(combine, x))
+        assert same_bits(found, in_chunks(combine, x))
 
 
 @pytest.mark.parametrize(("expression", "dtype"), CASES)
-def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
+def test_a_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
     kernel, combine = SCANS[expression], COMBINE[expression]
 
     @settings(max_examples=5)
@@ -75,7 +78,7 @@ def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
     def check(count: int, seed: int, share: float | None, is_exclusive: bool) -> None:
         x = values(dtype, count, seed)
         begins = None if share is None else np.random.default_rng(seed).random(count) < share
-        expected = in_passes(combine, x, begins)
+        expected = in_chunks(combine, x, begins)
         if is_exclusive and count:
             first = np.ones(1, dtype)
             expected = np.concatenate([first, expected[:-1]])
@@ -89,12 +92,23 @@ def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
     check()
 
 
+@pytest.mark.parametrize(
+    ("expression", "dtype"), [each for each in CASES if each[1] in ("int8", "float32", "complex64")]
+)
+def test_the_kernels_of_a_gpu_combine_the_same_chunks(expression: str, dtype: str) -> None:
+    for count, share in ((1, 0.5), (33, 0.1), (1056, 0.01), (33000, 1e-4)):
+        x, begins = values(dtype, count, count), np.random.default_rng(count).random(count) < share
+        for flags in (None, begins):  # on arrays of the host, where the kernels are not what a call runs
+            found = SCANS[expression]._run_kernels(x, flags, count, exclusive=False)
+            assert same_bits(found, in_chunks(COMBINE[expression], x, flags)), count
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("expression", ["a + b", "a * b"])
-def test_a_long_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
-    for count in (4097, 8192, 8193, 16384, 16385, 32768, 32769, 70000, 600_001):  # the ends of tiles, and 18 of them
+def test_a_long_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
+    for count in (32, 33, 127, 128, 129, 160, 1024, 1025, 1152, 32768, 32769, 70000, 1_048_609):  # ends of chunks
         x = values(dtype, count, 2 * count + 1)
-        assert same_bits(SCANS[expression](x), in_passes(COMBINE[expression], x)), count
+        assert same_bits(SCANS[expression](x), in_chunks(COMBINE[expression], x)), count
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
@@ -103,12 +117,12 @@ def test_an_own_operation_is_compiled_to_the_same_bits(dtype: str) -> None:
     expression = "a * b - a + b"
     combine = elementwise("T a, T b", "T c", f"c = ({expression})")
     with configured(cpu="native"):
-        for count in (1, 63, 64, 65, 4096, 4097, 16384, 16385, 50001):
+        for count in (1, 31, 32, 33, 127, 128, 129, 4097, 50001):
             x = values(dtype, count, 2 * count + 1)
             begins = np.random.default_rng(count).random(count) < 1e-4
             scan = xl.scan(expression)
             for flags in (None, begins):
-                expected = in_passes(combine, x, flags)
+                expected = in_chunks(combine, x, flags)
                 assert same_bits(scan(x, segments=flags), expected), count
                 assert same_bits(scan(y := x.copy(), segments=flags, out=y), expected), count
 
@@ -116,7 +130,7 @@ def test_an_own_operation_is_compiled_to_the_same_bits(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
 def test_views_and_orders_of_bytes_are_scanned(dtype: str) -> None:
     x = values(dtype, 100, 3)
-    expected = in_passes(COMBINE["a + b"], x)
+    expected = in_chunks(COMBINE["a + b"], x)
     apart, moved = np.repeat(x, 2)[::2], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype)
     for each in (apart, moved, x.astype(x.dtype.newbyteorder())):
         assert same_bits(SCANS["a + b"](each), expected)
@@ -140,35 +154,15 @@ def test_what_is_compiled_is_what_the_operations_are() -> None:
         assert (find_compiled(program, kind) is not None) is expected, (expression, dtype)
 
 
-def in_chunks(combine: Callable[[Any, Any], Any], x: A) -> A:
-    """The running results of the namespaces: in chunks of 32, and of the chunks' totals likewise."""
-    chunks = [x[at : at + 32] for at in range(0, x.size, 32)]
-
-    def running(chunk: A, first: Any) -> list[Any]:
-        found = []
-        for each in chunk:
-            first = each if first is None else combine(first, each)
-            found.append(first)
-        return found
-
-    totals = np.array([running(chunk, None)[-1] for chunk in chunks[:-1]], x.dtype)
-    before = [None, *(in_chunks(combine, totals) if len(totals) > 1 else totals)]
-    return np.array([each for chunk, t in zip(chunks, before, strict=True) for each in running(chunk, t)], x.dtype)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
 def test_running_results_of_a_namespace_have_the_bits_of_their_chunks(name: str, dtype: str) -> None:
     combine = COMBINE["a + b" if name == "cumulative_sum" else "a * b"]
-
-    def of_numbers(a: Any, b: Any) -> Any:
-        return combine(np.array([a], dtype), np.array([b], dtype))[0]
-
     for count in (1, 2, 31, 32, 33, 64, 65, 1025, 1100):
         x = np.stack([values(dtype, count, 2 * count + 1), values(dtype, count, 2 * count + 3)])
         there = xl.to_device(x, backend="sim")
         found = xl.to_host(getattr(xl.get_array_module(there), name)(there, axis=1))
-        assert same_bits(found, np.stack([in_chunks(of_numbers, row) for row in x])), count
+        assert same_bits(found, np.stack([in_chunks(combine, row) for row in x])), count
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it protects a page by mmap's numbers of Linux")

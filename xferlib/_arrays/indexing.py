@@ -26,30 +26,11 @@ from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
 from xferlib.kernels.arguments import is_scalar
+from xferlib.kernels.scan import scan_rows
 
-# Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
-#
-# The order of the operations does not depend on the device, so that the bits are the same everywhere. On a GPU one
-# kernel does all of it: see `cuda_arrays`.
+# Running sums and products, in the order of `xferlib.kernels.scan`. On a GPU one kernel does it: see `cuda_arrays`.
 
-_CHUNK = 32
-"""Elements of a chunk."""
 HostArray = np.ndarray[Any, Any]
-
-
-def _scan_rows(combine: Callable[[Any, Any], Any], x: HostArray) -> HostArray:
-    """The running results of rows."""
-    rows, extent = x.shape
-    count = -(-extent // _CHUNK)
-    found = np.zeros((rows, count * _CHUNK), x.dtype)
-    found[:, :extent] = x
-    chunks = found.reshape(rows, count, _CHUNK)
-    if count > 1:
-        totals = functools.reduce(combine, np.moveaxis(chunks[:, :-1], -1, 0))
-        chunks[:, 1:, 0] = combine(_scan_rows(combine, totals), chunks[:, 1:, 0])
-    for k in range(1, _CHUNK):
-        chunks[..., k] = combine(chunks[..., k - 1], chunks[..., k])
-    return found[:, :extent]
 
 
 def _multiply_complex(a: HostArray, b: HostArray) -> HostArray:
@@ -63,7 +44,7 @@ def _multiply_complex(a: HostArray, b: HostArray) -> HostArray:
 @functools.cache
 def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[[int, HostArray, HostArray], None]:
     """A function of the extent, the rows and the result that computes in host memory."""
-    compiled = _native.bind_scan("chunked-add" if symbol == "+" else "chunked-mul", dtype)
+    compiled = _native.bind_scan("add" if symbol == "+" else "mul", dtype)
     combine: Callable[[Any, Any], Any] = np.add if symbol == "+" else np.multiply
     if symbol == "*" and dtype.kind == "c":
         combine = _multiply_complex
@@ -73,7 +54,7 @@ def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[[int, HostArray, Hos
             combine.accumulate(x, axis=-1, dtype=dtype, out=y)  # type: ignore[attr-defined]
         elif compiled is None:
             with np.errstate(all="ignore"):
-                y[...] = _scan_rows(combine, x.reshape(-1, extent)).reshape(y.shape)
+                y[...] = scan_rows(combine, x.reshape(-1, extent)).reshape(y.shape)
         elif not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
             row = x.flatten()
             compiled(row, row, extent)

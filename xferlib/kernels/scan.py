@@ -21,15 +21,18 @@ from xferlib.kernels.ir import DType, Program
 from xferlib.kernels.native_scan import NativeScan
 from xferlib.kernels.numpy_engine import BlockFunction, quiet_context
 
-# A scan in host memory: the same operations, in the same order, as the kernels below.
+# The order of a scan: the elements of a chunk of 32 one after the other, the first of them after the running result of
+# the chunks before it; those are the running results of the chunks' totals, in chunks likewise. An element that begins
+# a segment is combined with none before it, and the total of its chunk with none of the chunks before.
 #
-# Where an operation gives the same bits in any order, as all but sums and products of floats do, one pass does the
-# same. The operations that `scan.c` knows are in the extension. Any other is compiled in the background, as kernels
-# are; until then each distance is a call of NumPy's functions.
+# In host memory, operations that `scan.c` knows are in the extension. Any other is compiled in the background, as
+# kernels are; until then each place in a chunk is a call of NumPy's functions for all chunks.
 
 A = np.ndarray[Any, Any]
 Running = Callable[[A, A, A | None], None]
 """Writes the running results of a row into another, or into itself; anew at each flag."""
+CHUNK = 32
+"""Elements of a chunk."""
 _BLOCK = 1 << 15
 """Elements of a call of NumPy's functions, which fit the cache."""
 _COMPILED = {
@@ -64,21 +67,31 @@ def find_compiled(program: Program, dtype: DType) -> Callable[..., bool] | None:
     return None
 
 
-def run_by_distances(combine: Callable[[list[A]], None], x: A, out: A, begun: A | None) -> None:
-    """The running results of any operation, distance by distance, as the kernels compute them."""
-    found, other = x.copy(), np.empty_like(x)
-    distance, count = 1, x.size
-    while distance < count:
-        for at in range(0, count - distance, _BLOCK):
-            to = slice(at + distance, at + distance + _BLOCK)
-            combine([found[at : min(at + _BLOCK, count - distance)], found[to], other[to]])
-        other[:distance] = found[:distance]
-        if begun is not None:
-            np.copyto(other[distance:], found[distance:], where=begun[distance:])
-            begun = np.concatenate([begun[:distance], begun[distance:] | begun[:-distance]])
-        found, other = other, found
-        distance *= 2
-    out[...] = found
+def scan_rows(combine: Callable[[A, A], A], x: A, begun: A | None = None) -> A:
+    """The running results of rows, anew at each flag; ``combine`` takes and returns arrays of one shape."""
+    rows, extent = x.shape
+    count = -(-extent // CHUNK)
+
+    def cut(given: A) -> A:
+        """The elements by their places in the chunks."""
+        found = np.zeros((rows, count * CHUNK), given.dtype)
+        found[:, :extent] = given
+        return np.ascontiguousarray(np.moveaxis(found.reshape(rows, count, CHUNK), -1, 0))
+
+    def after(before: A, elements: A, begins: A | None) -> A:
+        made = combine(before, elements)
+        return made if begins is None else np.where(begins, elements, made)
+
+    chunks, flags = cut(x), None if begun is None else cut(begun)
+    if count > 1:
+        totals = np.ascontiguousarray(chunks[0, :, :-1])
+        for k in range(1, CHUNK):
+            totals = after(totals, chunks[k, :, :-1], None if flags is None else flags[k, :, :-1])
+        before = scan_rows(combine, totals, None if flags is None else np.logical_or.reduce(flags[:, :, :-1]))
+        chunks[0, :, 1:] = after(before, chunks[0, :, 1:], None if flags is None else flags[0, :, 1:])
+    for k in range(1, CHUNK):
+        chunks[k] = after(chunks[k - 1], chunks[k], None if flags is None else flags[k])
+    return np.moveaxis(chunks, 0, -1).reshape(rows, -1)[:, :extent]
 
 
 def shift(row: A, begins: A | None, neutral: A) -> None:
@@ -102,8 +115,15 @@ def _is_apart(out: A, x: A, segments: A | None) -> bool:
 def make_host_scan(program: Program, dtype: DType) -> Running:
     """The scan of an operation in host memory."""
     compiled = find_compiled(program, dtype)
-    combine = BlockFunction(program, _BLOCK)
+    by_numpy = BlockFunction(program, _BLOCK)
     native = NativeScan(program)
+
+    def combine(a: A, b: A) -> A:
+        found = np.empty(a.shape, dtype)
+        rows = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)] + [found.reshape(-1)]
+        for at in range(0, found.size, _BLOCK):
+            by_numpy([each[at : at + _BLOCK] for each in rows])
+        return found
 
     def run(x: A, out: A, begins: A | None) -> None:
         if compiled is not None and compiled(x, out, max(x.size, 1) if begins is None else begins):
@@ -111,7 +131,7 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
         if native.is_ready() and x.flags.aligned and out.flags.aligned:
             native.run(x, out, begins)
         else:
-            quiet_context().run(run_by_distances, combine, x, out, begins)
+            out[...] = quiet_context().run(scan_rows, combine, x[None], None if begins is None else begins[None])[0]
 
     return run
 
@@ -119,14 +139,26 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
 _COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
 _NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
 """The expressions stand in functions, and the names below are no user's: a preamble may have an ``x`` or a ``d``."""
-_STEP = "xf_y = i < xf_distance ? xf_x[i] : xf_combined(xf_x[i - xf_distance], xf_x[i]);"
-_STEP_IN_SEGMENTS = """
-xf_begins = xf_begun[i];
-xf_y = xf_x[i];
-if (i >= xf_distance && !xf_begins) {
-    xf_y = xf_combined(xf_x[i - xf_distance], xf_x[i]);
-    xf_begins = xf_begun[i - xf_distance];
+_TOTAL = """
+xf_y = xf_x[i * 32];
+for (int xf_k = 1; xf_k < 32; ++xf_k) xf_y = xf_combined(xf_y, xf_x[i * 32 + xf_k]);"""
+_TOTAL_IN_SEGMENTS = """
+xf_y = xf_x[i * 32];
+xf_begins = xf_begun[i * 32];
+for (int xf_k = 1; xf_k < 32; ++xf_k) {
+    if (xf_begun[i * 32 + xf_k]) xf_begins = true;
+    xf_y = xf_begun[i * 32 + xf_k] ? xf_x[i * 32 + xf_k] : xf_combined(xf_y, xf_x[i * 32 + xf_k]);
 }"""
+_RUNNING = """
+long long xf_at = i / 32 * 32;
+xf_y = xf_x[xf_at];
+if (xf_at) xf_y = xf_combined(xf_before[i / 32 - 1], xf_y);
+for (++xf_at; xf_at <= i; ++xf_at) xf_y = xf_combined(xf_y, xf_x[xf_at]);"""
+_RUNNING_IN_SEGMENTS = """
+long long xf_at = i / 32 * 32;
+xf_y = xf_x[xf_at];
+if (xf_at && !xf_begun[xf_at]) xf_y = xf_combined(xf_before[i / 32 - 1], xf_y);
+for (++xf_at; xf_at <= i; ++xf_at) xf_y = xf_begun[xf_at] ? xf_x[xf_at] : xf_combined(xf_y, xf_x[xf_at]);"""
 _SHIFT = "xf_y = i == 0 ? xf_neutral() : xf_x[i - 1];"
 _SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];"
 
@@ -134,9 +166,10 @@ _SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];
 class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
     """A scan made by `scan`.
 
-    On a GPU it runs in passes over the whole array, one more each time that the length doubles. Each combines an
-    element with the one ``2**k`` before it, in an order that depends on nothing but their positions. A CPU keeps that
-    order where the bits depend on it, and makes one pass where they do not.
+    The order of the operations depends on nothing but the elements' positions in ``x``: the elements of a chunk of 32
+    one after the other, the first of them after the running result of the chunks before it; those are the running
+    results of the chunks' totals, in chunks likewise. Segments do not change the chunks; an element that begins one is
+    combined with none before it. A CPU makes one pass over the array, a GPU two.
     """
 
     def __init__(self, expression: str, neutral: str | None, name: str, math: str, preamble: str) -> None:
@@ -152,10 +185,12 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         self._compiled: dict[DType, Callable[..., bool]] = {}
         self._neutrals: dict[DType, A] = {}
         functions = _COMBINED.format(expression)
-        self._step = make("raw T xf_x, int64 xf_distance", "T xf_y", _STEP, functions)
-        self._step_in_segments = make(
-            "raw T xf_x, raw bool xf_begun, int64 xf_distance", "T xf_y, bool xf_begins", _STEP_IN_SEGMENTS, functions
-        )
+        flags = ", raw bool xf_begun"
+        self._total = make("raw T xf_x", "T xf_y", _TOTAL, functions)
+        self._total_in_segments = make(f"raw T xf_x{flags}", "T xf_y, bool xf_begins", _TOTAL_IN_SEGMENTS, functions)
+        before = "raw T xf_x, raw T xf_before"
+        self._running_of = make(before, "T xf_y", _RUNNING, functions)
+        self._running_in_segments = make(f"{before}{flags}", "T xf_y", _RUNNING_IN_SEGMENTS, functions)
         self._shift = self._shift_in_segments = None
         if neutral is not None:
             functions = _NEUTRAL.format(neutral)
@@ -211,17 +246,10 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             found = self._run_kernels(x, segments, infos[0].shape[0], exclusive=exclusive)
         if out is not None:
             return _copy()(found, out)
-        return _copy()(found) if found is x else found
+        return found
 
     def _run_kernels(self, x: Any, segments: Any, count: int, *, exclusive: bool) -> Any:
-        found, begins = x, segments
-        distance = 1
-        while distance < count:
-            if segments is None:
-                found = self._step(found, distance, size=count)
-            else:
-                found, begins = self._step_in_segments(found, begins, distance, size=count)
-            distance *= 2
+        found = self._run_by_chunks(x, segments, count)
         if exclusive and segments is None:
             assert self._shift is not None
             found = self._shift(found, size=count)
@@ -229,6 +257,17 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             assert self._shift_in_segments is not None
             found = self._shift_in_segments(found, segments, size=count)
         return found
+
+    def _run_by_chunks(self, x: Any, segments: Any, count: int) -> Any:
+        before, chunks = x, -(-count // CHUNK)  # of one chunk nothing is read before it
+        if segments is None:
+            if chunks > 1:
+                before = self._run_by_chunks(self._total(x, size=chunks - 1), None, chunks - 1)
+            return self._running_of(x, before, size=count)
+        if chunks > 1:
+            totals, begun = self._total_in_segments(x, segments, size=chunks - 1)
+            before = self._run_by_chunks(totals, begun, chunks - 1)
+        return self._running_in_segments(x, before, segments, size=count)
 
     def _run_plain(self, x: A, segments: Any, out: Any, *, exclusive: Any) -> A | None:
         """The result for NumPy arrays in C order and apart, of dtypes met before; None where there is more to check."""

@@ -28,13 +28,6 @@ enum { LONG_COUNT = 1 << 14 }; /* elements from which a call is worth releasing 
     static void NAME ARGS { NAME##_body NAMES; }
 #endif
 
-/* Likewise of the body alone: for the vectors of AVX-512, where the processor has them. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(XF_ANALYZED)
-#define HAS_WIDE_VECTORS __builtin_cpu_supports("avx512f")
-#define WITH_WIDE_VECTORS(NAME, ARGS, NAMES) \
-    __attribute__((target("avx512f"))) static void NAME ARGS { NAME##_body NAMES; }
-#endif
-
 void xf_meet_arrays(PyObject *type);
 
 /* The memory of a NumPy array of one axis, aligned and in C order; NULL for any other object. */
