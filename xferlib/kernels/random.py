@@ -23,24 +23,11 @@ A = np.ndarray[Any, Any]
 
 
 def order(keys: A) -> A:
-    """The indices that sort random keys of 64 bits; equal ones stay in their order.
-
-    NumPy sorts numbers in a third of the time that it sorts indices in. So each key has its index for its lowest bits,
-    and the few whose upper bits are equal are sorted again.
-    """
-    bits = max(keys.size - 1, 0).bit_length()
-    low = np.uint64((1 << bits) - 1)
-    ranked = np.arange(keys.size, dtype=np.uint64)
-    ranked |= keys & ~low
-    ranked.sort()
-    found = (ranked & low).view(np.int64)
-    ranked >>= np.uint64(bits)
-    equal = np.flatnonzero(ranked[1:] == ranked[:-1])
-    if equal.size:
-        again = np.union1d(equal, equal + 1)
-        among = found[again]
-        found[again] = among[np.argsort(keys[among], kind="stable")]
-    return found
+    """The indices that sort random keys of 64 bits; equal ones stay in their order."""
+    module, places = _native.find_calls(), np.empty(keys.size, np.int64)
+    if module is not None and module.order_keys(keys, places, np.ndarray):
+        return places
+    return np.argsort(keys, kind="stable")
 
 
 @functools.cache

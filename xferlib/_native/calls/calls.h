@@ -22,7 +22,7 @@ typedef uint64_t word;
 #define XF_OF_NOTHING(X) X(end_threads) X(forget_devices) X(guard_thread)
 #define XF_OF_ARRAY(X)                                                                                                         \
     X(call_between) X(carry_out) X(copy_small) X(cut_form) X(draw) X(fetch_tree) X(flatten) X(keep_form) X(lend) X(locate)     \
-    X(match_form) X(rebuild) X(send_pinned) X(send_tree) X(take_blocks)
+    X(match_form) X(order_keys) X(rebuild) X(send_pinned) X(send_tree) X(take_blocks)
 
 #define XF_DECLARE(name) PyObject *xf_##name(PyObject *module, PyObject *arguments);
 #define XF_DECLARE_OF_ARRAY(name) PyObject *xf_##name(PyObject *module, PyObject *const *given, Py_ssize_t count);

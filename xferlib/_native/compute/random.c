@@ -388,6 +388,78 @@ PyObject *xf_fill_random(PyObject *module, PyObject *arguments)
     return Py_NewRef(Py_True);
 }
 
+/* --- random orders */
+
+typedef struct {
+    uint64_t key;
+    int64_t place;
+} ranked;
+
+enum { FEW_RANKED = 12, MOST_BITS = 10 }; /* rows that are sorted by insertion; 1,024 buckets have each a line in the cache */
+
+/* Sort rows by the lowest `left` bits of their keys, in which alone they differ; equal ones stay in their order. Random keys fall
+   into buckets of a few rows each. */
+static void sort_ranked(ranked *rows, ranked *room, Py_ssize_t count, int left)
+{
+    Py_ssize_t ends[(1 << MOST_BITS) + 1], begin = 0;
+    int bits = 1;
+    if (count <= FEW_RANKED || !left) {
+        for (Py_ssize_t i = 1, at; i < count; ++i) {
+            ranked row = rows[i];
+            for (at = i; at && rows[at - 1].key > row.key; --at)
+                rows[at] = rows[at - 1];
+            rows[at] = row;
+        }
+        return;
+    }
+    while (bits < MOST_BITS && bits < left && count >> (bits + 1))
+        ++bits;
+    left -= bits;
+    memset(ends, 0, (((size_t)1 << bits) + 1) * sizeof *ends);
+#define BUCKET(row) ((row).key >> left & ((UINT64_C(1) << bits) - 1))
+    for (Py_ssize_t i = 0; i < count; ++i)
+        ++ends[BUCKET(rows[i]) + 1];
+    for (int bucket = 0; bucket < 1 << bits; ++bucket)
+        ends[bucket + 1] += ends[bucket]; /* the next row of each goes there, and behind all of them it ends there */
+    for (Py_ssize_t i = 0; i < count; ++i)
+        room[ends[BUCKET(rows[i])]++] = rows[i];
+#undef BUCKET
+    memcpy(rows, room, (size_t)count * sizeof *rows);
+    for (int bucket = 0; bucket < 1 << bits; begin = ends[bucket++])
+        sort_ranked(rows + begin, room, ends[bucket] - begin, left);
+}
+
+static void order(const uint64_t *keys, int64_t *places, Py_ssize_t count, ranked *rows)
+{
+    for (Py_ssize_t i = 0; i < count; ++i)
+        rows[i] = (ranked){keys[i], i};
+    sort_ranked(rows, rows + count, count, 64);
+    for (Py_ssize_t i = 0; i < count; ++i)
+        places[i] = rows[i].place;
+}
+
+/* (keys of 64 bits, places of 64 bits, NumPy's type of arrays): write the places of the keys in ascending order; equal ones stay in
+   their order. True; False, a no-op, where they are not in C order, or there is no memory. The caller vouches for the dtypes. */
+PyObject *xf_order_keys(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t each = 0, other = 0;
+    char *keys, *places;
+    ranked *rows;
+    (void)module;
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "keys are ordered into places");
+    xf_meet_arrays(given[2]);
+    if (!(keys = row_of(given[0], &each, 0)) || !(places = row_of(given[1], &other, 1)) || each != other ||
+        each > PY_SSIZE_T_MAX / (Py_ssize_t)(2 * sizeof *rows) || !(rows = malloc(2 * (size_t)(each + 1) * sizeof *rows)))
+        return Py_NewRef(Py_False);
+    if (each < LONG_COUNT)
+        order((const uint64_t *)(void *)keys, (int64_t *)(void *)places, each, rows);
+    else
+        WITHOUT_GIL(order((const uint64_t *)(void *)keys, (int64_t *)(void *)places, each, rows));
+    free(rows);
+    return Py_NewRef(Py_True);
+}
+
 /* --- the usual calls of a generator */
 
 typedef struct {
