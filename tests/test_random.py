@@ -327,7 +327,7 @@ def test_a_permutation_sorts_random_keys(library: str) -> None:
 
 
 def test_equal_keys_stay_in_their_order() -> None:
-    for count, values, shift in itertools.product((0, 1, 2, 3, 4, 5, 13, 500, 20_000), (1, 50, 5000, 2**64), (0, 5, 58)):
+    for count, values, shift in itertools.product((0, 1, 2, 3, 5, 13, 500, 20_000), (1, 50, 5000, 2**64), (0, 5, 58)):
         keys = np.random.default_rng(0).integers(0, values, count, dtype=np.uint64) << np.uint64(shift)
         assert_same_bits(philox_kernels.order(keys), np.argsort(keys, kind="stable"))
 
