@@ -230,9 +230,36 @@ def test_what_a_generator_writes_in_the_end_is_ordered_before_the_end_of_the_loo
         with xl.prefetch(source()) as batches, contextlib.suppress(ValueError):
             for _ in batches:
                 if end == "is left":
+                    sim.writes(memory)  # the thread closes the generator behind it
                     break
         sim.writes(memory)
         xl.to_device(memory)
+
+
+@pytest.mark.parametrize("items", [SMALL, ITEMS])
+def test_what_a_generator_writes_in_the_end_is_not_ordered_with_what_the_loop_does_before(items: list[Any]) -> None:
+    """Neither with the program's copies nor with its accesses beside the last batches."""
+    copied, used = (xl.pinned_zeros(100, "float32") for _ in range(2))
+    is_over = threading.Event()
+
+    def source() -> Iterator[Any]:
+        try:
+            yield from items[:3]
+        finally:
+            sim.writes(copied)
+            sim.writes(used)
+            is_over.set()
+
+    with sim.check("log") as found:
+        xl.to_device(copied, stream=xl.Stream())
+        batches = xl.prefetch(source(), depth=4)
+        next(batches)
+        sim.reads(used)
+        for _ in batches:
+            pass
+        assert is_over.wait(60)
+    pairs = [f"{race.first} {race.second}" for race in found.races]  # in either order
+    assert [sum(f"{name} (" in pair for pair in pairs) for name in ("to_device", "reads", "writes")] == [1, 1, 2]
 
 
 def test_pinned_memory_is_lent_again_behind_every_thread_that_wrote_it() -> None:
