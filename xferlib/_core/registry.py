@@ -1055,7 +1055,7 @@ def check_backend(array: Any, index: int, *, call: str) -> Backend | None:
 
 
 def find_array_remedy(value: Any, otherwise: str = "pass it through xferlib.to_device() first") -> str:
-    """What to do where an array is needed: the way to that of a handle (`ArrayUse`), or ``otherwise``."""
+    """The remedy where an array is needed: the way to that of a handle (`ArrayUse`), or ``otherwise``."""
     remedy: str = getattr(type(value), "array_remedy", otherwise)
     return remedy
 
