@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.targets import need_nvrtc
 from tests.sizes import crossed, spread
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
@@ -291,6 +292,23 @@ def test_pinned_memory_is_lent_again_behind_every_thread_that_wrote_it() -> None
         sim.writes(again)
         xl.synchronize()
     assert [f"{__file__}:{line} " in race.memory for race in found.races] == [True]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_pinned_memory_is_lent_again_with_what_devices_still_do(schedule: str) -> None:
+    """A raw kernel has its address, which the pool does not know of."""
+    need_nvrtc()
+    read = xl.raw_module('extern "C" __global__ void k(float *x, float *y) { *y = *x; }').get_function("k")
+    with sim.check("log", schedule=schedule) as found:
+        memory, y, stream = xl.pinned_zeros(100, "float32"), xl.zeros(1, "float32"), xl.Stream()
+        stream.wait(xl.current_stream())
+        address = memory.ctypes.data
+        read(1, 1, (address, y), stream=stream)
+        del memory
+        again = xl.pinned_empty(100, "float32")
+        assert again.ctypes.data == address
+        sim.writes(again)
+    assert len(found.races) == 1
 
 
 def line_here() -> int:
