@@ -197,18 +197,6 @@ class ValueFlow:
         older = close(({result.number} | find_results(*late)) - {expected.number}, find_older)
         return expected.number in close({result.number}, find_copies) and older.isdisjoint(find_registers([value]))
 
-    def is_kept(self, register: int, first: int, index: int) -> bool:
-        """Whether no path from an instruction to one behind it sets a register, unless it passes the first again."""
-
-        def go_on(at: int) -> list[int]:
-            return [each for each in self.find_next(at) if each != first and each < len(self.body)]
-
-        writes = self.writes[register]
-        if len(writes) < 2:  # one that is in front of both
-            return True
-        behind = close(go_on(first), go_on)
-        return not any(at in behind and index in close(go_on(at), go_on) for at in writes)
-
     def polls(self, index: int, dependent: set[int], loops: Iterable[tuple[int, int]]) -> bool:
         """Whether a loop around an instruction ends by what depends on it."""
         for begin, end in loops:
@@ -230,6 +218,24 @@ class ValueFlow:
         """Whether every path to an instruction passes the other one."""
         before, behind = self.blocks.find(first), self.blocks.find(index)
         return first < index if before == behind else bool(self.blocks.dominators[behind] >> before & 1)
+
+    def is_kept(self, register: int, first: int, index: int) -> bool:
+        """Whether no path from an instruction to one behind it sets a register, unless it passes the first again."""
+        writes, after = self.writes[register], self.blocks.after
+        if len(writes) < 2:  # in front of both
+            return True
+        home = self.blocks.find(first)
+
+        def leads(start: int, end: int) -> bool:
+            begin, goal = self.blocks.find(start), self.blocks.find(end)
+            if begin == goal and start < end and not start < first < end:
+                return True
+            if begin == home and start < first:
+                return False
+            reached = close(after[begin], lambda each: () if each == home else after[each])
+            return goal in reached and not (goal == home and first < end)
+
+        return first not in writes and not any(leads(first, at) and leads(at, index) for at in writes)
 
     def is_number(self, load: Instruction) -> bool:
         """Whether a load's value is one number: all that uses it computes with it as a whole."""
