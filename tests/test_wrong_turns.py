@@ -181,6 +181,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (xl.to_device_async, {"non_blocking": True}, r"to_device_async\(x\) and .* return at once"),
         (xl.to_host, {"blocking": False}, r"to_host\(\) got .* 'blocking'; .* return at once"),
         (xl.to_host_async, {"pin_memory": True}, r"pinned_array\(x\) makes"),
+        (xl.to_device, {"n" * 100_000: 1}, r"argument 'n{80}'\.\.\.; its parameters"),
         (xl.to_device, {"devices": "cpu"}, r"'devices' \(did you mean 'device'\?\); its parameters"),
         (xl.get_array_module, {"exact": True}, r"'exact'; xferlib.get_exact_module\(x\) has"),
         (xl.get_array_module, {"device": "cpu"}, r"'device'; its parameters are arrays, by position"),
@@ -327,16 +328,20 @@ def test_a_count_is_shown_as_a_count(capsys: pytest.CaptureFixture[str]) -> None
 # --- a transfer used as its array
 
 
+def launch_raw(grid: Any, block: Any, args: Any) -> None:
+    xl.raw_module('extern "C" __global__ void k(float *x) {}').get_function("k")(grid, block, args)
+
+
 def test_a_transfer_used_as_an_array_names_result() -> None:
     uses: list[Callable[[Any], Any]] = [
         lambda t: t + 1, lambda t: 1 - t, lambda t: X * t, lambda t: t @ X, lambda t: -t, lambda t: t > 1,
         lambda t: t[0], lambda t: operator.setitem(t, 0, 1), list, float, np.asarray, np.sqrt,
         lambda t: np.concatenate([t, X]), np.sum, xl.get_array_module, xl.get_backend, xl.to_host, xl.to_device,
-        xl.common,
+        xl.common, xl.device_of, xl.elementwise(lambda x: x + 1), lambda t: launch_raw((1,), (1,), (t,)),
     ]  # fmt: skip
     one, two = xl.to_device_async(X), xl.to_device_async(X)
     for number, use in enumerate(uses):
-        with pytest.raises(e.UnsupportedArrayError, match=r"result\(\)"):
+        with pytest.raises((e.UnsupportedArrayError, e.KernelTypeError), match=r"result\(\)"):
             use(one)
             pytest.fail(str(number))
     assert xl.to_host(one.result()).tolist() == X.tolist()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.targets import need_nvrtc
 from tests.sizes import crossed, spread
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
@@ -230,9 +231,36 @@ def test_what_a_generator_writes_in_the_end_is_ordered_before_the_end_of_the_loo
         with xl.prefetch(source()) as batches, contextlib.suppress(ValueError):
             for _ in batches:
                 if end == "is left":
+                    sim.writes(memory)  # the thread closes the generator behind it
                     break
         sim.writes(memory)
         xl.to_device(memory)
+
+
+@pytest.mark.parametrize("items", [SMALL, ITEMS])
+def test_what_a_generator_writes_in_the_end_is_not_ordered_with_what_the_loop_does_before(items: list[Any]) -> None:
+    """Neither with the program's copies nor with its accesses beside the last batches."""
+    copied, used = (xl.pinned_zeros(100, "float32") for _ in range(2))
+    is_over = threading.Event()
+
+    def source() -> Iterator[Any]:
+        try:
+            yield from items[:3]
+        finally:
+            sim.writes(copied)
+            sim.writes(used)
+            is_over.set()
+
+    with sim.check("log") as found:
+        xl.to_device(copied, stream=xl.Stream())
+        batches = xl.prefetch(source(), depth=4)
+        next(batches)
+        sim.reads(used)
+        for _ in batches:
+            pass
+        assert is_over.wait(60)
+    pairs = [f"{race.first} {race.second}" for race in found.races]  # in either order
+    assert [sum(f"{name} (" in pair for pair in pairs) for name in ("to_device", "reads", "writes")] == [1, 1, 2]
 
 
 def test_pinned_memory_is_lent_again_behind_every_thread_that_wrote_it() -> None:
@@ -264,6 +292,23 @@ def test_pinned_memory_is_lent_again_behind_every_thread_that_wrote_it() -> None
         sim.writes(again)
         xl.synchronize()
     assert [f"{__file__}:{line} " in race.memory for race in found.races] == [True]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_pinned_memory_is_lent_again_with_what_devices_still_do(schedule: str) -> None:
+    """A raw kernel has its address, which the pool does not know of."""
+    need_nvrtc()
+    read = xl.raw_module('extern "C" __global__ void k(float *x, float *y) { *y = *x; }').get_function("k")
+    with sim.check("log", schedule=schedule) as found:
+        memory, y, stream = xl.pinned_zeros(100, "float32"), xl.zeros(1, "float32"), xl.Stream()
+        stream.wait(xl.current_stream())
+        address = memory.ctypes.data
+        read(1, 1, (address, y), stream=stream)
+        del memory
+        again = xl.pinned_empty(100, "float32")
+        assert again.ctypes.data == address
+        sim.writes(again)
+    assert len(found.races) == 1
 
 
 def line_here() -> int:

@@ -987,10 +987,8 @@ def device_of(x: Any) -> Device:
     """
     backend = owner_of(x)
     if backend is None:
-        raise UnsupportedArrayError(
-            f"device_of: {type(x).__name__} is not an array of any backend; "
-            "xferlib.get_device(spec) takes specifications"
-        )
+        remedy = find_array_remedy(x, "xferlib.get_device(spec) takes specifications")
+        raise UnsupportedArrayError(f"device_of: {type(x).__name__} is not an array of any backend; {remedy}")
     return backend.device_of(x)
 
 
@@ -1056,10 +1054,16 @@ def check_backend(array: Any, index: int, *, call: str) -> Backend | None:
     return backend
 
 
+def find_array_remedy(value: Any, otherwise: str = "pass it through xferlib.to_device() first") -> str:
+    """The remedy where an array is needed: the way to that of a handle (`ArrayUse`), or ``otherwise``."""
+    remedy: str = getattr(type(value), "array_remedy", otherwise)
+    return remedy
+
+
 def make_unsupported_error(call: str, what: str, array: Any) -> UnsupportedArrayError:
     """The error for an object that is an array of no backend."""
     name = type(array).__name__
-    remedy = getattr(type(array), "array_remedy", "pass it through xferlib.to_device() first")  # as of `ArrayUse`
+    remedy = find_array_remedy(array)
     if isinstance(array, str):
         remedy = "give an array; a backend is chosen by name with xferlib.use_backend(name)"
     if hasattr(type(array), "__array_namespace__"):

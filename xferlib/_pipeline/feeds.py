@@ -401,7 +401,7 @@ def _rejoin(held: tuple[Any, ...], source: Iterator[Any]) -> Iterator[Any]:
 
 
 class ThreadedFeed(Feed, Handed):
-    """The batches of any source, read ahead where that pays; its thread hands it on at the end.
+    """The batches of any source, read ahead where that pays; it is handed to its thread when it is closed, and back.
 
     Args:
         source: Asked for its items one by one, by the consumer until this feed's thread starts.
@@ -563,6 +563,9 @@ class ThreadedFeed(Feed, Handed):
         except BaseException as error:
             self._end = self._end or error
         finally:
+            with self._changed:
+                if self._is_closed:
+                    self.take_over()  # the source may change what the consumer has used
             self._source = None
             with self._changed:
                 self.hand_on()
@@ -655,6 +658,7 @@ class ThreadedFeed(Feed, Handed):
 
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
+            self.hand_on()
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
             if type(self._source) is Readers:
                 self._source.close()

@@ -428,7 +428,7 @@ def refuse_keyword(call: str, unknown: Mapping[str, object], known: Sequence[str
     remedy = KEYWORDS[call].get(name)
     meant = "" if remedy else did_you_mean(name, known)
     remedy = remedy or f"its parameters are {', '.join(known) or 'arrays, by position'}"
-    raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}; {remedy}")
+    raise TypeError(f"{call}() got an unexpected keyword argument {quote(name)}{meant}; {remedy}")
 
 
 def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:

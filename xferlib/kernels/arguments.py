@@ -55,9 +55,7 @@ def common_device(
             )
         found = registry.owner_of(value)
         if found is None:
-            remedy = getattr(type(value), "array_remedy", "pass it through xferlib.to_device() first")
-            if isinstance(value, str):
-                remedy = "give an array or a number"
+            remedy = "give an array or a number" if isinstance(value, str) else registry.find_array_remedy(value)
             raise KernelTypeError(
                 f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
                 f"Python number; {remedy}"

@@ -55,7 +55,7 @@ BINARY = PAIRS | {"hypot"}
 """Those of two operands."""
 
 WITHIN = frozenset({*CALLS, "erf"}) - IN_PAIRS
-"""Those that take a range of the operand: see `xferlib.kernels.ranges`."""
+"""Those that take a range of the operand: see `xferlib.kernels.analysis`."""
 
 
 @functools.cache

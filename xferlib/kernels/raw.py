@@ -349,9 +349,9 @@ def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         address = -1
     if not 0 <= address < 1 << 64:
         what = quote(value) if is_number else type(value).__name__
+        remedy = registry.find_array_remedy(value, "pass an array, or an address as an int")
         raise KernelTypeError(
-            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a pointer; pass an "
-            "array, or an address as an int"
+            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a pointer; {remedy}"
         )
     return np.uint64(address)
 

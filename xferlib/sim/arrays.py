@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xferlib.sim.machine import Allocation, LentAllocation
 
 
-# The operators and methods of simulated arrays for type checkers; `operators` sets the real ones.
+# The operators and methods of simulated arrays for type checkers; the maker of the namespace sets the real ones.
 
 if TYPE_CHECKING:
 
@@ -129,7 +129,7 @@ class SimArray(Declared):
     __slots__ = ("__weakref__", "_info", "_memory", "_offset", "_spans", "_uses_whole", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
-    """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
+    """The functions on arrays, which `xferlib.sim.backend` sets when it is loaded."""
 
     def __init__(
         self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: ArrayKind | None = None,

@@ -151,6 +151,24 @@ def test_a_value_that_is_used_beside_its_swap_needs_order(swap: str) -> None:
     assert fault(f"int v = x[threadIdx.x]; {swap} if (threadIdx.x) y[threadIdx.x] = old;")[0] == "race"
 
 
+@pytest.mark.parametrize("swap", [
+    "int v = *y; if (v < t) atomicCAS(y, 0, v + 1);",
+    "int v = *y; if (v < t) atomicCAS(y, v & 1, v + t);",
+    "int2 v = *(int2 *)y; if (v.x < t) atomicCAS(y, v.x, v.y + 1);",
+    """int first = *y, old = first;
+    while (old < t) { int e = old; if ((old = atomicCAS(y, e, first + 1 + t)) == e) break; }""",
+])  # fmt: skip
+def test_a_swap_verifies_what_it_expects_and_nothing_else(swap: str) -> None:
+    assert fault(f"int t = threadIdx.x; {swap}")[0] == "race"
+
+
+@pytest.mark.parametrize("write", ["*p = 7", "atomicMax(p, t)", "atomicCAS(p, v, t)"])
+def test_a_read_guards_writes_of_the_element_that_it_has_read(write: str) -> None:
+    begin = "int t = threadIdx.x, *p = y;"
+    assert run(f"{begin} for (; p < y + n; ++p) {{ int v = *p; if (v < 1) {write}; }}")[3] == 0
+    assert fault(f"{begin} int v = *p; do {{ if (v < 1) {write}; }} while (++p < y + n);")[0] == "race"
+
+
 def test_a_guard_that_reads_what_another_thread_prepares_is_a_race() -> None:
     body = """__shared__ int s[64];
     s[threadIdx.x] = 0;

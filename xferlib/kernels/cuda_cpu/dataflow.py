@@ -5,7 +5,8 @@ value goes:
 
 - A volatile read that only decides what is done is a flag; one whose value is computed with is data, which need order.
 - A plain read that only decides whether its thread writes the same word afterwards may be old: `if (level[v] < 0)
-  level[v] = depth;`, `if (x > *most) atomicMax(most, x);`. So may one that a compare-and-swap of the word verifies.
+  level[v] = depth;`, `if (x > *most) atomicMax(most, x);`. So may one that a compare-and-swap of the word verifies: it
+  expects the value, and writes nothing that is made of an older one.
 - A register that is read where nothing has set it is a variable without a value, as far as the compiler has left one.
 - A signed product that is widened to be part of an address is an index.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -50,6 +51,8 @@ _COMPUTES = {
     "lg2", "sin", "cos", "shl",
 }  # fmt: skip
 _MEMORY = {"ld", "ldu", "st", "atom", "red"}
+_LEADS = _COMMUNICATES | {"ld", "ldu"}
+"""Where a value is seen by others, or is part of an address."""
 
 
 def find_registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
@@ -140,10 +143,15 @@ class ValueFlow:
         self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
         self.users: defaultdict[int, list[Instruction]] = defaultdict(list)
         self.guards: defaultdict[int, list[Instruction]] = defaultdict(list)
+        self.writes: defaultdict[int, list[int]] = defaultdict(list)
+        """The indices of the instructions that set a register."""
         self.instructions = function.instructions
-        for _, item in self.instructions:
+        self.indices = {id(item): index for index, item in self.instructions}
+        for index, item in self.instructions:
             for number in find_sources(item):
                 self.users[number].append(item)
+            for number in find_results(item):
+                self.writes[number].append(index)
             if item.guard is not None:
                 self.guards[item.guard.number].append(item)
 
@@ -151,22 +159,43 @@ class ValueFlow:
     def blocks(self) -> _Blocks:
         return _Blocks(self)
 
-    def follow(self, results: set[int], word: Word | None = None) -> tuple[set[int], bool]:
+    def find_dependent(self, number: int) -> set[int]:
+        """The registers that are computed from one."""
+        users = (item for item in self.users[number] if item.opcode not in _LEADS or item.opcode == "shfl")
+        return find_results(*users, *(item for item in self.guards[number] if item.opcode not in _MEMORY))
+
+    def follow(self, results: set[int], verifying: Collection[int] = ()) -> tuple[set[int], bool]:
         """The registers that depend on some, and whether any reaches memory, an address or another thread.
 
-        A compare-and-swap of ``word`` does not count: what it takes has been read there, and is verified.
+        Args:
+            results: The registers.
+            verifying: The indices of instructions that do not count: see `verifies`.
         """
-        leads = _COMMUNICATES | {"ld", "ldu"}
-
-        def find_dependent(number: int) -> set[int]:
-            users = (item for item in self.users[number] if item.opcode not in leads or item.opcode == "shfl")
-            return find_results(*users, *(item for item in self.guards[number] if item.opcode not in _MEMORY))
-
-        found = close(results, find_dependent)
+        found = close(results, self.find_dependent)
         users = (item for number in found for item in self.users[number])
         return found, any(  # a call's use is not known
-            item.opcode in leads and not _is_param(item) and not _verifies(item, word) for item in users
+            item.opcode in _LEADS and not _is_param(item) and self.indices[id(item)] not in verifying for item in users
         )
+
+    def verifies(self, load: Instruction, index: int) -> bool:
+        """Whether a compare-and-swap expects what a load has read, and makes what it writes of nothing older."""
+        swap = self.body[index]
+        assert isinstance(swap, Instruction)
+        result, (_, _, expected, value) = load.operands[0], swap.operands[:4]
+        if not isinstance(result, Register) or not isinstance(expected, Register):
+            return False
+
+        def find_copies(number: int) -> set[int]:
+            moves = (each for each in self.users[number] if each.opcode == "mov")
+            return find_results(*(each for each in moves if isinstance(each.operands[1], Register)))
+
+        def find_older(number: int) -> set[int]:
+            return self.find_dependent(number) - {expected.number}
+
+        users = (each for each in self.users[expected.number] if each is not swap)
+        late = [each for each in users if not self.is_kept(expected.number, self.indices[id(each)], index)]
+        older = close(({result.number} | find_results(*late)) - {expected.number}, find_older)
+        return expected.number in close({result.number}, find_copies) and older.isdisjoint(find_registers([value]))
 
     def polls(self, index: int, dependent: set[int], loops: Iterable[tuple[int, int]]) -> bool:
         """Whether a loop around an instruction ends by what depends on it."""
@@ -189,6 +218,24 @@ class ValueFlow:
         """Whether every path to an instruction passes the other one."""
         before, behind = self.blocks.find(first), self.blocks.find(index)
         return first < index if before == behind else bool(self.blocks.dominators[behind] >> before & 1)
+
+    def is_kept(self, register: int, first: int, index: int) -> bool:
+        """Whether no path from an instruction to one behind it sets a register, unless it passes the first again."""
+        writes, after = self.writes[register], self.blocks.after
+        if len(writes) < 2:  # in front of both
+            return True
+        home = self.blocks.find(first)
+
+        def leads(start: int, end: int) -> bool:
+            begin, goal = self.blocks.find(start), self.blocks.find(end)
+            if begin == goal and start < end and not start < first < end:
+                return True
+            if begin == home and start < first:
+                return False
+            reached = close(after[begin], lambda each: () if each == home else after[each])
+            return goal in reached and not (goal == home and first < end)
+
+        return first not in writes and not any(leads(first, at) and leads(at, index) for at in writes)
 
     def is_number(self, load: Instruction) -> bool:
         """Whether a load's value is one number: all that uses it computes with it as a whole."""
@@ -214,15 +261,11 @@ def _find_word(operand: Operand) -> Word | None:
     return None
 
 
-def _verifies(item: Instruction, word: Word | None) -> bool:
-    return word is not None and "cas" in item.modifiers and _find_word(item.operands[1]) == word
-
-
 def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str]:
     """Flags of kernel.h, by index: XF_DATA of volatile loads and stores, XF_GUARDED and XF_NUMBER of plain ones."""
     meanings: dict[int, str] = {}
     loads: defaultdict[Word, list[int]] = defaultdict(list)
-    writes: list[tuple[int, Instruction, Word]] = []
+    writes: defaultdict[Word, list[tuple[int, Instruction]]] = defaultdict(list)
     for index, item in flow.instructions:
         if item.opcode not in _MEMORY or _is_param(item) or "local" in item.modifiers:
             continue
@@ -242,16 +285,20 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
         else:
             word = _find_word(item.operands[item.opcode == "atom"])
             if word:
-                writes.append((index, item, word))
-    known: dict[int, bool] = {}
-    for index, item, word in writes:
-        for first in loads[word]:
-            if first not in known:
-                load = flow.body[first]
-                assert isinstance(load, Instruction)
-                known[first] = not flow.follow(find_results(load), word)[1]
-            if known[first] and flow.is_behind(index, first):
-                meanings[first] = " | ".join(filter(None, (meanings.get(first), "XF_GUARDED")))
+                writes[word].append((index, item))
+    for word, found in loads.items():
+        for first in found:
+            load = flow.body[first]
+            assert isinstance(load, Instruction)
+            behind = [
+                (index, item) for index, item in writes[word]
+                if flow.is_behind(index, first) and flow.is_kept(word[0], first, index)
+            ]  # fmt: skip
+            verifying = [index for index, item in behind if "cas" in item.modifiers and flow.verifies(load, index)]
+            if not behind or flow.follow(find_results(load), verifying)[1]:
+                continue
+            meanings[first] = " | ".join(filter(None, (meanings.get(first), "XF_GUARDED")))
+            for index, item in behind:
                 if item.opcode == "st" and STRONG.isdisjoint(item.modifiers):
                     meanings[index] = "XF_GUARDED"
     return meanings
