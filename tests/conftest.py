@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import faulthandler
+import functools
 import gc
 import importlib
 import itertools
@@ -182,10 +183,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _fast_compiling() -> Iterator[None]:
     """Have four of five C kernels compiled at -O1, in a third of the time; all of them as users do in a long run.
 
+    Not where what the compiler makes of them is the question: `inspect.unwrap` finds the function without this.
+
     Which ones follows from their text, so that each test of a kernel has the same every time, and the cache knows it.
     """
     load = host_compiler.load_c
 
+    @functools.wraps(load)
     def load_c(source: str, *, flags: tuple[str, ...], **given: Any) -> Any:
         is_fast = not IS_LONG and zlib.crc32(source.encode()) % 5
         return load(source, flags=tuple("-O1" if is_fast and each == "-O3" else each for each in flags), **given)

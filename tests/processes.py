@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import functools
+import contextlib
 import json
 import os
 import select
@@ -12,13 +12,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 HANG_S = 200
 """A program that hangs is killed; a busy machine does not take as long."""
+_READ_AT_THE_START = ("PYTHON", "LD_", "MALLOC_")
+"""Beginnings of variables that a process reads before its first module; all but those of where modules are."""
 
 
 class Template:
@@ -27,37 +28,63 @@ class Template:
     def __init__(self, modules: tuple[str, ...]) -> None:
         command = [sys.executable, "-m", "tests.template", *modules]
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        # Unbuffered, so that select() sees each number that has not been read.
-        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdin=-1, stdout=-1, bufsize=0)
+        # Unbuffered, so that select() sees each number that has not been read; in a session of its own, so that Ctrl-C
+        # is heard by pytest alone, which then ends the program.
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdin=-1, stdout=-1, bufsize=0, start_new_session=True
+        )
         assert process.stdin is not None
         assert process.stdout is not None
-        self._process, self._programs, self._answers = process, process.stdin, process.stdout
+        self.process, self._programs, self._answers = process, process.stdin, process.stdout
         atexit.register(self._end)
 
     def run(self, program: dict[str, Any]) -> int:
         """Return the exit status of a program; one that hangs is killed, with the processes that it has started."""
         self._programs.write(json.dumps(program).encode() + b"\n")
-        child = int(self._answers.readline())
+        child = self._next_answer()
         ended: list[Any] = []
         try:
             ended, _, _ = select.select([self._answers], [], [], HANG_S)
         finally:
             if not ended:
-                os.killpg(child, signal.SIGKILL)
-            status = int(self._answers.readline())
+                with contextlib.suppress(ProcessLookupError):  # it has ended by now
+                    os.killpg(child, signal.SIGKILL)
+            status = self._next_answer()
         return status
+
+    def _next_answer(self) -> int:
+        answer = self._answers.readline()
+        if not answer:
+            raise RuntimeError(f"the process that forks the programs of tests has ended: {self.process.wait()}")
+        return int(answer)
 
     def _end(self) -> None:
         self._programs.close()
-        self._process.wait()
+        self.process.wait()
         self._answers.close()
 
 
 NUMPY, TORCH = ("numpy",), ("numpy", "torch", "torch.distributed")
 SIM = (*NUMPY, "xferlib.sim.backend", "xferlib.kernels.calls", "xferlib.kernels.c_frontend.translate")
 """With what most programs on `sim` import, none of which reads a setting but XFERLIB_NATIVE."""
-template = functools.cache(Template)
-"""One process for each set of modules."""
+_templates: dict[tuple[str, ...], Template] = {}
+
+
+def template(modules: tuple[str, ...]) -> Template:
+    """Return the process that has imported these modules: one for each set of them, and another if that has ended."""
+    found = _templates.get(modules)
+    if found is None or found.process.poll() is not None:
+        found = _templates[modules] = Template(modules)
+    return found
+
+
+def is_begun_alike(environ: dict[str, str]) -> bool:
+    """Whether a process that begins with these variables is one that began with those of this process."""
+    first, second = (
+        {name: value for name, value in each.items() if name.startswith(_READ_AT_THE_START) and name != "PYTHONPATH"}
+        for each in (environ, os.environ)
+    )
+    return first == second
 
 
 def run(
@@ -73,10 +100,12 @@ def run(
         arguments: ``-c CODE``, ``-m MODULE`` or a file, and the program's own; options of Python need ``after=()``.
         cwd: The folder that it begins in.
         environ, variables: Its environment instead of this process's, and variables beside that.
-        after: The modules that it may find imported. Without any it has a process from the start.
+        after: The modules that it may find imported. Without any it has a process from the start, as it has with
+            other variables that a process reads at its start.
     """
     environ = {**(os.environ if environ is None else environ), **variables}
-    if not after or sys.platform != "linux":  # macOS forbids a forked child most of its libraries
+    # macOS forbids a forked child most of its libraries.
+    if not after or sys.platform != "linux" or not is_begun_alike(environ):
         return start([sys.executable, *arguments], environ, cwd)
     with _outputs() as (output, errors):
         files = {"output": output.name, "errors": errors.name}
@@ -98,7 +127,7 @@ def start(line: list[str], environ: dict[str, str], cwd: Path | None = None) -> 
         return _done(line, process.returncode, output, errors)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _outputs() -> Iterator[tuple[Any, Any]]:
     with tempfile.NamedTemporaryFile("w+") as output, tempfile.NamedTemporaryFile("w+") as errors:
         yield output, errors

@@ -48,7 +48,8 @@ def become(program: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(program["environ"])
     own = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.path[:] = ["", *own, *(each for each in sys.path[1:] if each not in {*STARTED_WITH, *own})]
+    others = (each for each in sys.path[1:] if each not in STARTED_WITH)
+    sys.path[:] = ["", *dict.fromkeys([*own, *others])]
 
 
 def run(arguments: list[str]) -> None:

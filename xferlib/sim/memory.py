@@ -347,6 +347,9 @@ _SMALL_NBYTES = 512
 _PIECE_NBYTES = 8192
 """The memory that small blocks share: it is made in one step, and lives as long as one of them."""
 _ALIGNED_TO = 64
+_SUMMED_NBYTES = 1 << 16
+"""From here on the sums of a table's rows and columns stand for the contents, at four times the rate."""
+_ROW_NBYTES = 8 * 509  # an odd number of words, by which one change of all of them does not cancel
 POISON = 0xFFFB
 """Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
@@ -404,10 +407,16 @@ def checksum(host: HostArray) -> int:
     Raises:
         LayoutError: It is a memory map of a file that has been truncated.
     """
-    if host.dtype == np.uint8 and host.ndim == 1 and host.flags.c_contiguous:
+    if host.dtype != np.uint8 or host.ndim != 1 or not host.flags.c_contiguous:
+        refuse_truncated(host, "the batch")
+        host = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
+    if host.size < _SUMMED_NBYTES:
         return zlib.crc32(host.data)
-    refuse_truncated(host, "the batch")
-    return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
+    # Fetched in this function, which the handler of a fault knows.
+    rows = host.size // _ROW_NBYTES
+    table = host[: rows * _ROW_NBYTES].view(np.uint64).reshape(rows, -1)
+    found = zlib.crc32(host[rows * _ROW_NBYTES :].data)
+    return zlib.crc32(np.add.reduce(table, 0).data, zlib.crc32(np.add.reduce(table, 1).data, found))
 
 
 def fill_uninitialised(host: HostArray) -> None:
