@@ -92,17 +92,6 @@ def test_a_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
     check()
 
 
-@pytest.mark.parametrize(
-    ("expression", "dtype"), [each for each in CASES if each[1] in ("int8", "float32", "complex64")]
-)
-def test_the_kernels_of_a_gpu_combine_the_same_chunks(expression: str, dtype: str) -> None:
-    for count, share in ((1, 0.5), (33, 0.1), (1056, 0.01), (33000, 1e-4)):
-        x, begins = values(dtype, count, count), np.random.default_rng(count).random(count) < share
-        for flags in (None, begins):  # on arrays of the host, where the kernels are not what a call runs
-            found = SCANS[expression]._run_kernels(x, flags, count, exclusive=False)
-            assert same_bits(found, in_chunks(COMBINE[expression], x, flags)), count
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("expression", ["a + b", "a * b"])
 def test_a_long_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
