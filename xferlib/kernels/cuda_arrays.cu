@@ -4,8 +4,8 @@
 //: scan:
 // One pass. A thread holds a chunk of 32 elements, a warp a tile of 32 chunks, a block WARPS tiles of a row.
 //
-// The order is that of scan.py, so each bit is: the running result of chunk c begins with the running result of
-// the chunks before, and that of the totals of chunks is made of them in the same way, level by level. So a block needs of
+// The order is that of scan.py, so each bit is: the running result of chunk c begins with the running result of the
+// chunks before, and that of the totals of chunks is made of them in the same way, level by level. So a block needs of
 // the blocks before it no running sum, for which it had to wait until each of them has one, as the usual single pass does.
 // It needs at most 31 totals of each level, and one running result: all known soon after the elements are read.
 enum { CHUNK = 32, TILE = CHUNK * CHUNK, LEVELS = 8, TURNS = UNROLLED, FEW = TURNS < 4 ? TURNS : 4, WHOLE = 0xffffffffu };
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   for (int i = 0; i < CHUNK; ++i) v[i] = own[lane * (CHUNK + 1) + i];
   total = element(v[0], begins & 1);
 #pragma unroll TURNS
-  for (int i = 1; i < CHUNK; ++i) total = combine(total, element(v[i], begins >> i & 1));  // of a last chunk, which may be short, nothing comes behind
+  for (int i = 1; i < CHUNK; ++i) total = combine(total, element(v[i], begins >> i & 1));  // behind the last there is nothing
 #if PACKED
   S sum = S();
   for (int k = 0; k < chunks - 1; ++k) {

@@ -156,7 +156,7 @@ _COMBINED = {
 """Operations on numbers of a kind that are no operators of C."""
 _FEW_NODES = 16
 _LONG = frozenset({"call", "loop", "div", "sqrt", "idiv", "imod", "floordiv", "floormod"})
-"""An operation of a scan that has so few nodes, and none of these, is in its kernel once for each element of a chunk."""
+"""An operation of a scan that has so few nodes, and none of these, is in the text for each element of a chunk."""
 
 
 class Combination(NamedTuple):
@@ -177,7 +177,7 @@ def combine_by(symbol: str, dtype: DType) -> Combination:
 
 
 def combine_as(program: Program) -> Combination:
-    """What a program makes of two elements of one dtype."""
+    """The operation that a program of two elements of one dtype computes."""
     dtype = program.params[0].dtype
     kind = "int" if dtype.kind in "biu" and dtype.itemsize < 4 else c_type(dtype)
     lines, (result,) = cuda_source.body(program, {n: f"({c_type(dtype)}){name}" for n, name in enumerate("ab")})

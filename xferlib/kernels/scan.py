@@ -80,7 +80,7 @@ def scan_rows(combine: Callable[[A, A], A], x: A, begun: A | None = None) -> A:
     count = -(-extent // CHUNK)
 
     def cut(given: A) -> A:
-        """The elements by their places in the chunks; behind the last one others like it, which an operation can take."""
+        """The elements by their places in the chunks; behind the last one again that, which the operation can take."""
         found = np.empty((rows, count * CHUNK), given.dtype)
         found[:, :extent] = given
         found[:, extent:] = given[:, -1:]
@@ -146,7 +146,7 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
 
 _COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
 _NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
-"""The expressions stand in functions, which know nothing else, and the names are no user's: a preamble may have an ``x``."""
+"""The expressions stand in functions, which know nothing else; no user has the names: a preamble may have an ``x``."""
 
 
 class _DeviceScan:
@@ -185,7 +185,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         self._neutrals: dict[DType, A] = {}
         self._kernels: Plans[_DeviceScan] = Plans()
         self._last: dict[tuple[type, type, bool], Callable[..., Any]] = {}
-        """What does a call like the last one on a device in C, by the types of x and of segments, and if it is exclusive."""
+        """Functions in C for calls like the last one on a device, by the types of x and segments, and `exclusive`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ScanKernel, self._made
@@ -203,7 +203,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         """Scan an array of one axis, on its device and the current stream.
 
         Args:
-            x: The array, in C order.
+            x: The array; on a GPU it is copied first if it is not in C order.
             exclusive: Result ``i`` combines the elements before ``i``, and the first is the neutral one; otherwise
                 element ``i`` too.
             segments: A bool array of the same length, True where a new segment begins; one segment if omitted.
@@ -214,8 +214,10 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
 
         Raises:
             KernelShapeError: ``x`` has not one axis, or ``segments`` another length.
-            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
-            LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
+            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``; torch
+                follows an array for a derivative.
+            LayoutError: ``out`` of another shape or dtype, or read-only.
+            MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
         if type(x) is np.ndarray:
             if segments is None and exclusive is False and observe.active is None:
@@ -410,7 +412,7 @@ def _is_plain(info: ArrayInfo) -> bool:
 
 
 def _is_fit(out: ArrayInfo, rows: list[ArrayInfo], *, takes_x: bool) -> bool:
-    """Whether a kernel may write results there: where it reads nothing, or with ``takes_x`` in the place of the elements."""
+    """Whether a kernel may write results there: where it reads nothing, or with ``takes_x`` over the elements."""
     to, x, *flags = [(each.pointer, each.shape, each.strides, each.dtype.itemsize) for each in (out, *rows)]
     others = flags if takes_x and to == x else [x, *flags]
     return _is_plain(out) and not any(share_bytes(to, each) for each in others)
