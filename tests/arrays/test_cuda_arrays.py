@@ -167,6 +167,15 @@ def _scan_of(expression: str) -> Any:
     return xl.scan(expression, neutral="1")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "complex64"])
+def test_sums_and_products_of_floats_are_operators(dtype: str) -> None:
+    kind = np.dtype(dtype)
+    for expression, symbol in (("a + b", "+"), ("a * b", "*"), ("a + a", "+"), ("b - a", "-"), ("a + b * 2", "+")):
+        found = cuda_arrays.combine_as(_scan_of(expression)._specialize(kind))
+        is_one = expression in ("a + b", "a * b") and dtype in ("float32", "float64")
+        assert (found == cuda_arrays.combine_by(symbol, kind)) is is_one
+
+
 @pytest.mark.parametrize("expression", ["(a < b ? log(b - a) : a / b) + b", "step(a, b)"])
 def test_a_long_operation_has_the_bits_of_a_cpu(memory: Memory, expression: str) -> None:
     preamble = "float step(float a, float b) { float c = a; for (int k = 0; k < 3; ++k) c = c * b + a; return c; }"
