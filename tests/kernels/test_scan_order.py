@@ -116,6 +116,18 @@ def test_an_own_operation_is_compiled_to_the_same_bits(dtype: str) -> None:
                 assert same_bits(scan(y := x.copy(), segments=flags, out=y), expected), count
 
 
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_scans_of_small_floats_are_compiled_to_the_bits_of_numpys_functions(dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = (np.random.default_rng(5).normal(size=3000) / 4).astype(getattr(ml_dtypes, dtype))
+    found = []
+    for cpu in ("native", "numpy"):
+        with configured(cpu=cpu):
+            found += [xl.scan("a * b - a + b")(x).tobytes()]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
 def test_views_and_orders_of_bytes_are_scanned(dtype: str) -> None:
     x = values(dtype, 100, 3)

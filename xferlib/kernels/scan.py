@@ -124,7 +124,7 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
     """The scan of an operation in host memory."""
     compiled = find_compiled(program, dtype)
     by_numpy = BlockFunction(program, _BLOCK)
-    native = NativeScan(program)
+    native = NativeScan(store_bits(program))
 
     def combine(a: A, b: A) -> A:
         found = np.empty(a.shape, dtype)
