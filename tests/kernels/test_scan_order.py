@@ -92,17 +92,6 @@ def test_a_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
     check()
 
 
-@pytest.mark.parametrize(
-    ("expression", "dtype"), [each for each in CASES if each[1] in ("int8", "float32", "complex64")]
-)
-def test_the_kernels_of_a_gpu_combine_the_same_chunks(expression: str, dtype: str) -> None:
-    for count, share in ((1, 0.5), (33, 0.1), (1056, 0.01), (33000, 1e-4)):
-        x, begins = values(dtype, count, count), np.random.default_rng(count).random(count) < share
-        for flags in (None, begins):  # on arrays of the host, where the kernels are not what a call runs
-            found = SCANS[expression]._run_kernels(x, flags, count, exclusive=False)
-            assert same_bits(found, in_chunks(COMBINE[expression], x, flags)), count
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("expression", ["a + b", "a * b"])
 def test_a_long_scan_has_the_bits_of_its_chunks(expression: str, dtype: str) -> None:
@@ -125,6 +114,18 @@ def test_an_own_operation_is_compiled_to_the_same_bits(dtype: str) -> None:
                 expected = in_chunks(combine, x, flags)
                 assert same_bits(scan(x, segments=flags), expected), count
                 assert same_bits(scan(y := x.copy(), segments=flags, out=y), expected), count
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_scans_of_small_floats_are_compiled_to_the_bits_of_numpys_functions(dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = (np.random.default_rng(5).normal(size=3000) / 4).astype(getattr(ml_dtypes, dtype))
+    found = []
+    for cpu in ("native", "numpy"):
+        with configured(cpu=cpu):
+            found += [xl.scan("a * b - a + b")(x).tobytes()]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])

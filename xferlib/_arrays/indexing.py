@@ -70,7 +70,8 @@ def plan_scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> K
     if info.device.kind != "cuda" or not (info.size and info.is_c_contiguous and cuda_arrays.scans(info.dtype, dtype)):
         return None
     extent = info.shape[-1]
-    kernel = cuda_arrays.prepare_scan(owner, info.device, info.dtype, dtype, symbol, info.size // extent, extent)
+    combination = cuda_arrays.combine_by(symbol, dtype)
+    kernel = cuda_arrays.prepare_scan(owner, info.device, info.dtype, dtype, combination, info.size // extent, extent)
     return KernelPlan(lib, info, "scan", kernel, [(info.shape, dtype)])
 
 

@@ -4,11 +4,11 @@
 //: scan:
 // One pass. A thread holds a chunk of 32 elements, a warp a tile of 32 chunks, a block WARPS tiles of a row.
 //
-// The order is that of _arrays/indexing.py, so each bit is: the running result of chunk c begins with the running result of
-// the chunks before, and that of the totals of chunks is made of them in the same way, level by level. So a block needs of
+// The order is that of scan.py, so each bit is: the running result of chunk c begins with the running result of the
+// chunks before, and that of the totals of chunks is made of them in the same way, level by level. So a block needs of
 // the blocks before it no running sum, for which it had to wait until each of them has one, as the usual single pass does.
 // It needs at most 31 totals of each level, and one running result: all known soon after the elements are read.
-enum { CHUNK = 32, TILE = CHUNK * CHUNK, LEVELS = 8, WHOLE = 0xffffffffu };
+enum { CHUNK = 32, TILE = CHUNK * CHUNK, LEVELS = 8, TURNS = UNROLLED, FEW = TURNS < 4 ? TURNS : 4, WHOLE = 0xffffffffu };
 
 struct rows {
   long long count, extent, chunks, blocks;  // rows, their elements and chunks, and blocks of one
@@ -32,7 +32,35 @@ __device__ void put(T *to, T value) { *(volatile T *)to = value; }
 __device__ T get(const T *from) { return *(const volatile T *)from; }
 #endif
 
-__device__ T combine(T a, T b) { return COMBINED; }
+__device__ T combine(T a, T b) { COMBINED }
+
+#if SEGMENTED
+// Of elements one after the other: the result from where the last segment among them begins, if one does.
+struct S {
+  T value;
+  unsigned begins[sizeof(T) / 4];  // the first tells; there is no memory that nothing writes
+};
+
+__device__ S element(T value, unsigned begins) { return S{value, {begins}}; }
+
+__device__ T value_of(S each) { return each.value; }
+
+__device__ S from_lane(S each, int lane) {
+  return element(from_lane(each.value, lane), __shfl_sync(WHOLE, each.begins[0], lane));
+}
+
+__device__ void put(S *to, S each) { put(&to->value, each.value), *(volatile unsigned *)to->begins = each.begins[0]; }
+
+__device__ S get(const S *from) { return element(get(&from->value), *(const volatile unsigned *)from->begins); }
+
+__device__ S combine(S a, S b) { return b.begins[0] ? b : element(combine(a.value, b.value), a.begins[0]); }
+#else
+typedef T S;
+
+__device__ S element(T value, unsigned) { return value; }
+
+__device__ T value_of(S each) { return each; }
+#endif
 
 // Level 1 has the running result behind each block's last chunk, level 2 the totals of tiles, the others those of 32 below.
 // A block tells of the totals of its tiles together.
@@ -40,37 +68,37 @@ __device__ unsigned *flag_of(unsigned *counters, const rows &r, int level, long 
   return level == 2 ? counters + r.flags[2] + row * r.blocks + k / WARPS : counters + r.flags[level] + row * r.length[level] + k;
 }
 
-__device__ void tell(T *totals, unsigned *counters, const rows &r, int level, long long row, long long k, T value) {
+__device__ void tell(S *totals, unsigned *counters, const rows &r, int level, long long row, long long k, S value) {
   put(totals + r.at[level] + row * r.length[level] + k, value);
   __threadfence();
   *(volatile unsigned *)flag_of(counters, r, level, row, k) = 1;
 }
 
-__device__ T ask(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
+__device__ S ask(const S *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
   while (!*(volatile unsigned *)flag_of(counters, r, level, row, k)) {}
   __threadfence();
   return get(totals + r.at[level] + row * r.length[level] + k);
 }
 
 // The result of some totals of a group from its first one on, behind `sum` if there is something before; of a whole warp.
-__device__ T append(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long first, int count,
-                    bool has, T sum) {
-  T mine = T();
+__device__ S append(const S *totals, unsigned *counters, const rows &r, int level, long long row, long long first, int count,
+                    bool has, S sum) {
+  S mine = S();
   if (threadIdx.x % 32 < count) mine = ask(totals, counters, r, level, row, first + threadIdx.x % 32);
-#pragma unroll 4
+#pragma unroll FEW
   for (int k = 0; k < count; ++k) {
-    const T each = from_lane(mine, k);
+    const S each = from_lane(mine, k);
     sum = has || k ? combine(sum, each) : each;
   }
   return sum;
 }
 
 // The running result of a level at its total k.
-__device__ T running(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
+__device__ S running(const S *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
   long long at[LEVELS];
   int top = level;
   for (at[level] = k; at[top] / CHUNK > 0; ++top) at[top + 1] = at[top] / CHUNK - 1;
-  T sum = T();
+  S sum = S();
   for (int n = top; n >= level; --n) {
     const long long first = at[n] / CHUNK * CHUNK;
     sum = append(totals, counters, r, n, row, first, (int)(at[n] - first) + 1, n < top, sum);
@@ -79,11 +107,17 @@ __device__ T running(const T *totals, unsigned *counters, const rows &r, int lev
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
-    const X *x, Y *y, unsigned *counters, T *totals, const rows r) {
+    const X *x,
+#if SEGMENTED
+    const unsigned char *flags,  // where segments begin
+#endif
+    Y *y, unsigned *counters, S *totals, const rows r) {
   __shared__ T room[WARPS][CHUNK * (CHUNK + 1)];  // a chunk is one longer, so that neighbours' elements lie in other banks
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   T *const own = room[warp];
-  T v[CHUNK], total, prefix = T();
+  T v[CHUNK];
+  S total, prefix = S();
+  unsigned begins = 0;  // a bit for each element of the chunk
   bool has = false;
   long long from;
   int count;
@@ -102,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   }
   const int line = lane / chunks, chunk = lane - line * chunks;
 #else
-  __shared__ T sums[WARPS], ahead[WARPS], ends[WARPS];
+  __shared__ S sums[WARPS], ahead[WARPS], ends[WARPS];
   __shared__ unsigned answer;
   unsigned number = blockIdx.x;
   if (r.blocks > 1) {  // a block that waits for another must have begun after it
@@ -111,29 +145,35 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
     number = answer;
   }
   const long long row = number / r.blocks, block = number % r.blocks, tile = block * WARPS + warp;
-  const long long left = r.extent - tile * TILE;
+  const long long left = r.extent - tile * TILE, start = row * r.extent + block * WARPS * TILE;
   from = row * r.extent + tile * TILE, count = (int)(left < 0 ? 0 : left < TILE ? left : TILE);
 #pragma unroll
-  for (int k = 0; k < CHUNK; ++k)
-    own[k * (CHUNK + 1) + lane] = k * 32 + lane < count ? LOAD(x[from + k * 32 + lane]) : T();
+  for (int k = 0; k < CHUNK; ++k) {
+    const long long at = k * 32 + lane < count ? from + k * 32 + lane : start;  // beyond the end any element of the block does
+    own[k * (CHUNK + 1) + lane] = LOAD(x[at]);
+#if SEGMENTED
+    const unsigned word = __ballot_sync(WHOLE, flags[at]);
+    if (lane == k) begins = word;
+#endif
+  }
 #endif
   __syncwarp();
 #pragma unroll
   for (int i = 0; i < CHUNK; ++i) v[i] = own[lane * (CHUNK + 1) + i];
-  total = v[0];
-#pragma unroll
-  for (int i = 1; i < CHUNK; ++i) total = combine(total, v[i]);  // of a last chunk, which may be short, nothing comes behind
+  total = element(v[0], begins & 1);
+#pragma unroll TURNS
+  for (int i = 1; i < CHUNK; ++i) total = combine(total, element(v[i], begins >> i & 1));  // behind the last there is nothing
 #if PACKED
-  T sum = T();
+  S sum = S();
   for (int k = 0; k < chunks - 1; ++k) {
-    const T each = from_lane(total, line * chunks + k & 31);
+    const S each = from_lane(total, line * chunks + k & 31);
     sum = k ? combine(sum, each) : each;
     if (chunk == k + 1) prefix = sum;
   }
   has = chunk > 0;
 #else
-  T sum = from_lane(total, 0);
-#pragma unroll
+  S sum = from_lane(total, 0);
+#pragma unroll TURNS
   for (int k = 1; k < CHUNK; ++k) sum = combine(sum, from_lane(total, k));
   if (lane == 0) sums[warp] = sum;
   __syncthreads();
@@ -149,13 +189,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
       __syncwarp();
       long long last = first + WARPS;  // totals of a level up to here
       for (int level = 2; last % CHUNK == 0; ++level, last /= CHUNK) {  // this block's are the last of a group of 32
-        const T whole = append(totals, counters, r, level, row, last - CHUNK, CHUNK, false, T());
+        const S whole = append(totals, counters, r, level, row, last - CHUNK, CHUNK, false, S());
         if (lane == 0) tell(totals, counters, r, level + 1, row, last / CHUNK - 1, whole);
         __syncwarp();
       }
     }
     bool is_begun = block > 0;
-    T before = is_begun ? running(totals, counters, r, 2, row, first - 1) : T();
+    S before = is_begun ? running(totals, counters, r, 2, row, first - 1) : S();
     if (lane == 0) ahead[0] = before;
     if (is_begun && first % CHUNK == 0) before = running(totals, counters, r, 3, row, first / CHUNK - 1);
     for (int k = 0; k < WARPS - 1; ++k) {
@@ -167,9 +207,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   __syncthreads();
   has = tile > 0;
   sum = ahead[warp];
-#pragma unroll
+#pragma unroll TURNS
   for (int k = 0; k < CHUNK; ++k) {
-    const T each = from_lane(total, k);
+    const S each = from_lane(total, k);
     sum = has || k ? combine(sum, each) : each;
     if (lane == k + 1) prefix = sum;
   }
@@ -179,11 +219,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   if (lane == 0 && tile > 0) prefix = warp ? ends[warp - 1] : ask(totals, counters, r, 1, row, block - 1);
   has = has || lane;
 #endif
-  sum = has ? combine(prefix, v[0]) : v[0];
-#pragma unroll
+  sum = prefix;
+#pragma unroll TURNS
   for (int i = 0; i < CHUNK; ++i) {
-    if (i) sum = combine(sum, v[i]);
-    own[lane * (CHUNK + 1) + i] = sum;
+    const S each = element(v[i], begins >> i & 1);
+    sum = has || i ? combine(sum, each) : each;
+    own[lane * (CHUNK + 1) + i] = value_of(sum);
   }
   __syncwarp();
 #if PACKED
@@ -192,9 +233,21 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
     y[from + q] = STORE(own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK]);
   }
 #else
+#if EXCLUSIVE  // each result is its successor's
+  count -= left <= TILE && count > 0;  // of the last element of the row there is none
+  if (block == 0 && threadIdx.x == 0) y[from] = STORE(NEUTRAL);
+#endif
 #pragma unroll
-  for (int k = 0; k < CHUNK; ++k)
-    if (k * 32 + lane < count) y[from + k * 32 + lane] = STORE(own[k * (CHUNK + 1) + lane]);
+  for (int k = 0; k < CHUNK; ++k) {
+    if (k * 32 + lane < count) {
+      const long long at = from + k * 32 + lane + EXCLUSIVE;
+#if SEGMENTED && EXCLUSIVE
+      y[at] = STORE(flags[at] ? NEUTRAL : own[k * (CHUNK + 1) + lane]);
+#else
+      y[at] = STORE(own[k * (CHUNK + 1) + lane]);
+#endif
+    }
+  }
   if (r.blocks > 1) {  // the last block leaves the counters as they were
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib.kernels import host_compiler, native_engine, native_source
-from xferlib.kernels.cuda_source import storage_type, to_memory, to_register
+from xferlib.kernels.cuda_source import c_type, storage_type, to_memory, to_register
 from xferlib.kernels.ir import Program, is_complex
 from xferlib.kernels.native_functions import expand
 from xferlib.kernels.native_reduction import evaluate, find_uncovered, support_text
@@ -26,14 +26,16 @@ def _text(program: Program) -> str:
     """The text of a scan by an operation of two elements."""
     program = expand(program)
     dtype = program.params[0].dtype
-    kind = storage_type(dtype)
-    body, results = evaluate(program, {0: to_register("a", dtype), 1: to_register("b", dtype)}, {})
+    memory, kind = storage_type(dtype), c_type(dtype)
+    body, results = evaluate(program, {0: "a", 1: "b"}, {})
     chunks = Path(_native.__file__).with_name("compute").joinpath("chunks.h").read_text(encoding="ascii")
     return f"""{support_text([program])}
 {chunks}
-static inline {kind} xf_combine(const {kind} a, const {kind} b) {{ {body} return {to_memory(results[0], dtype)}; }}
-BY_CHUNKS(xf_row, {kind}, xf_combine)
-XF_EXPORT void {ENTRY}(const {kind} *x, {kind} *out, long long count, const char *begins) {{
+static inline {kind} xf_combine(const {kind} a, const {kind} b) {{ {body} return {results[0]}; }}
+#define XF_LOAD(x) {to_register("(x)", dtype)}
+#define XF_STORE(x) {to_memory("(x)", dtype)}
+BY_CHUNKS(xf_row, {memory}, {kind}, XF_LOAD, xf_combine, XF_STORE)
+XF_EXPORT void {ENTRY}(const {memory} *x, {memory} *out, long long count, const char *begins) {{
   xf_row(x, out, count, begins);
 }}
 """

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib import _native
 from xferlib._core import blocks, observe, registry
-from xferlib._core.arrays import ArrayInfo
+from xferlib._core.arrays import ArrayInfo, share_bytes
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
-from xferlib.kernels.arguments import needs_gradient
-from xferlib.kernels.calls import native_dtype
+from xferlib.kernels.arguments import common_device, needs_gradient
+from xferlib.kernels.calls import check_output, native_dtype, refuse_freed
 from xferlib.kernels.definitions import check_texts
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.ir import DType, Program
 from xferlib.kernels.native_scan import NativeScan
 from xferlib.kernels.numpy_engine import BlockFunction, quiet_context
+from xferlib.kernels.plans import Plans
+from xferlib.kernels.small_floats import storage, store_bits, view_bits
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib.kernels.cuda_arrays import ArrayKernel
 
 # The order of a scan: the elements of a chunk of 32 one after the other, the first of them after the running result of
 # the chunks before it; those are the running results of the chunks' totals, in chunks likewise. An element that begins
@@ -73,9 +80,10 @@ def scan_rows(combine: Callable[[A, A], A], x: A, begun: A | None = None) -> A:
     count = -(-extent // CHUNK)
 
     def cut(given: A) -> A:
-        """The elements by their places in the chunks."""
-        found = np.zeros((rows, count * CHUNK), given.dtype)
+        """The elements by their places in the chunks; behind the last one again that, which the operation can take."""
+        found = np.empty((rows, count * CHUNK), given.dtype)
         found[:, :extent] = given
+        found[:, extent:] = given[:, -1:]
         return np.ascontiguousarray(np.moveaxis(found.reshape(rows, count, CHUNK), -1, 0))
 
     def after(before: A, elements: A, begins: A | None) -> A:
@@ -116,7 +124,7 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
     """The scan of an operation in host memory."""
     compiled = find_compiled(program, dtype)
     by_numpy = BlockFunction(program, _BLOCK)
-    native = NativeScan(program)
+    native = NativeScan(store_bits(program))
 
     def combine(a: A, b: A) -> A:
         found = np.empty(a.shape, dtype)
@@ -138,29 +146,16 @@ def make_host_scan(program: Program, dtype: DType) -> Running:
 
 _COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
 _NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
-"""The expressions stand in functions, and the names below are no user's: a preamble may have an ``x`` or a ``d``."""
-_TOTAL = """
-xf_y = xf_x[i * 32];
-for (int xf_k = 1; xf_k < 32; ++xf_k) xf_y = xf_combined(xf_y, xf_x[i * 32 + xf_k]);"""
-_TOTAL_IN_SEGMENTS = """
-xf_y = xf_x[i * 32];
-xf_begins = xf_begun[i * 32];
-for (int xf_k = 1; xf_k < 32; ++xf_k) {
-    if (xf_begun[i * 32 + xf_k]) xf_begins = true;
-    xf_y = xf_begun[i * 32 + xf_k] ? xf_x[i * 32 + xf_k] : xf_combined(xf_y, xf_x[i * 32 + xf_k]);
-}"""
-_RUNNING = """
-long long xf_at = i / 32 * 32;
-xf_y = xf_x[xf_at];
-if (xf_at) xf_y = xf_combined(xf_before[i / 32 - 1], xf_y);
-for (++xf_at; xf_at <= i; ++xf_at) xf_y = xf_combined(xf_y, xf_x[xf_at]);"""
-_RUNNING_IN_SEGMENTS = """
-long long xf_at = i / 32 * 32;
-xf_y = xf_x[xf_at];
-if (xf_at && !xf_begun[xf_at]) xf_y = xf_combined(xf_before[i / 32 - 1], xf_y);
-for (++xf_at; xf_at <= i; ++xf_at) xf_y = xf_begun[xf_at] ? xf_x[xf_at] : xf_combined(xf_y, xf_x[xf_at]);"""
-_SHIFT = "xf_y = i == 0 ? xf_neutral() : xf_x[i - 1];"
-_SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];"
+"""The expressions stand in functions, which know nothing else; no user has the names: a preamble may have an ``x``."""
+
+
+class _DeviceScan:
+    """A kernel for rows of one length on a device, and the function that does a whole call in C, once it is there."""
+
+    def __init__(self, kernel: ArrayKernel) -> None:
+        self.kernel = kernel
+        self.direct: Callable[..., Any] | None = None
+        self.is_first = True
 
 
 class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
@@ -169,7 +164,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
     The order of the operations depends on nothing but the elements' positions in ``x``: the elements of a chunk of 32
     one after the other, the first of them after the running result of the chunks before it; those are the running
     results of the chunks' totals, in chunks likewise. Segments do not change the chunks; an element that begins one is
-    combined with none before it. A CPU makes one pass over the array, a GPU two.
+    combined with none before it. A CPU makes one pass over the array, and a GPU too.
     """
 
     def __init__(self, expression: str, neutral: str | None, name: str, math: str, preamble: str) -> None:
@@ -179,24 +174,18 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         def make(inputs: str, outputs: str, text: str, functions: str = "") -> ElementwiseKernel:
             return elementwise(inputs, outputs, text, name=name, math=math, preamble=preamble + functions)
 
-        # Made first, so that a message speaks of the expression's own text.
-        self._operation = make("T a, T b", "T xf_result", f"xf_result = ({expression})")
+        make("T a, T b", "T xf_result", f"xf_result = ({expression})")  # whose message speaks of that text alone
+        of_two = "xf_result = xf_combined(a, b)"
+        self._operation = make("T a, T b", "T xf_result", of_two, _COMBINED.format(expression))
+        self._neutral = None
+        if neutral is not None:
+            self._neutral = make("T xf_x", "T xf_y", "xf_y = xf_neutral()", _NEUTRAL.format(neutral))
         self._running: dict[DType, Running] = {}
         self._compiled: dict[DType, Callable[..., bool]] = {}
         self._neutrals: dict[DType, A] = {}
-        functions = _COMBINED.format(expression)
-        flags = ", raw bool xf_begun"
-        self._total = make("raw T xf_x", "T xf_y", _TOTAL, functions)
-        self._total_in_segments = make(f"raw T xf_x{flags}", "T xf_y, bool xf_begins", _TOTAL_IN_SEGMENTS, functions)
-        before = "raw T xf_x, raw T xf_before"
-        self._running_of = make(before, "T xf_y", _RUNNING, functions)
-        self._running_in_segments = make(f"{before}{flags}", "T xf_y", _RUNNING_IN_SEGMENTS, functions)
-        self._shift = self._shift_in_segments = None
-        if neutral is not None:
-            functions = _NEUTRAL.format(neutral)
-            self._neutral = make("T xf_x", "T xf_y", "xf_y = xf_neutral();", functions)
-            self._shift = make("raw T xf_x", "T xf_y", _SHIFT, functions)
-            self._shift_in_segments = make("raw T xf_x, raw bool xf_begun", "T xf_y", _SHIFT_IN_SEGMENTS, functions)
+        self._kernels: Plans[_DeviceScan] = Plans()
+        self._last: dict[tuple[type, type, bool], Callable[..., Any]] = {}
+        """Functions in C for calls like the last one on a device, by the types of x and segments, and `exclusive`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ScanKernel, self._made
@@ -214,7 +203,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         """Scan an array of one axis, on its device and the current stream.
 
         Args:
-            x: The array, in C order.
+            x: The array; on a GPU it is copied first if it is not in C order.
             exclusive: Result ``i`` combines the elements before ``i``, and the first is the neutral one; otherwise
                 element ``i`` too.
             segments: A bool array of the same length, True where a new segment begins; one segment if omitted.
@@ -225,8 +214,10 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
 
         Raises:
             KernelShapeError: ``x`` has not one axis, or ``segments`` another length.
-            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
-            LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
+            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``; torch
+                follows an array for a derivative.
+            LayoutError: ``out`` of another shape or dtype, or read-only.
+            MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
         if type(x) is np.ndarray:
             if segments is None and exclusive is False and observe.active is None:
@@ -237,37 +228,28 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             if (found := self._run_plain(x, segments, out, exclusive=exclusive)) is not None:
                 return found
         blocks.follow()
+        is_exclusive = exclusive is True
+        direct = self._last.get((type(x), type(segments), is_exclusive))
+        if direct is not None and is_exclusive is exclusive and out is None and observe.active is None:
+            found = direct((x,) if segments is None else (x, segments))
+            if found is not NotImplemented:
+                return found
         refuse_no_flag(exclusive, f"{self.name}(): exclusive")
-        infos = self._check(x, segments)
-        if exclusive and self._shift is None:
+        given = {"x": x} if segments is None else {"x": x, "segments": segments}
+        owner, device, infos = self._check(given, out)
+        if exclusive and self._neutral is None:
             raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
-        found = self._run_on_host(x, segments, infos, exclusive=exclusive)
-        if found is None:
-            found = self._run_kernels(x, segments, infos[0].shape[0], exclusive=exclusive)
-        if out is not None:
-            return _copy()(found, out)
-        return found
-
-    def _run_kernels(self, x: Any, segments: Any, count: int, *, exclusive: bool) -> Any:
-        found = self._run_by_chunks(x, segments, count)
-        if exclusive and segments is None:
-            assert self._shift is not None
-            found = self._shift(found, size=count)
-        elif exclusive:
-            assert self._shift_in_segments is not None
-            found = self._shift_in_segments(found, segments, size=count)
-        return found
-
-    def _run_by_chunks(self, x: Any, segments: Any, count: int) -> Any:
-        before, chunks = x, -(-count // CHUNK)  # of one chunk nothing is read before it
-        if segments is None:
-            if chunks > 1:
-                before = self._run_by_chunks(self._total(x, size=chunks - 1), None, chunks - 1)
-            return self._running_of(x, before, size=count)
-        if chunks > 1:
-            totals, begun = self._total_in_segments(x, segments, size=chunks - 1)
-            before = self._run_by_chunks(totals, begun, chunks - 1)
-        return self._running_in_segments(x, before, segments, size=count)
+        if needs_gradient([*given.values(), out]):
+            raise KernelTypeError(
+                f"{self.name}(): a scan has no derivative; call it under torch.no_grad(), or on x.detach()"
+            )
+        arrays = [owner.resolved(each) if owner.is_lazy(each) else each for each in given.values()]
+        dtype = native_dtype(self.name, infos[0].dtype, "x")
+        if device.kind == "cuda":
+            found = self._run_on_device(owner, device, arrays, dtype, infos[0].shape, out, exclusive=exclusive)
+        else:
+            found = self._run_on_host(owner, device, arrays, dtype, infos[0].shape, exclusive=exclusive)
+        return found if out is None or found is out else _copy()(found, out)
 
     def _run_plain(self, x: A, segments: Any, out: Any, *, exclusive: Any) -> A | None:
         """The result for NumPy arrays in C order and apart, of dtypes met before; None where there is more to check."""
@@ -289,58 +271,126 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             shift(out, segments, neutral)
         return out  # type: ignore[no-any-return]
 
-    def _run_on_host(self, x: Any, segments: Any, infos: list[ArrayInfo], *, exclusive: bool) -> Any:
-        """The result where the host computes on the arrays' memory; None where kernels have to, or to refuse."""
-        given = [each for each in (x, segments) if each is not None]
-        backend, place = registry.owner_of(x), infos[0].device
-        assert backend is not None
-        if place.kind == "cuda" or any(each.device is not place for each in infos) or needs_gradient(given):
-            return None
-        owner = backend.at(place)
-        given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]
-        dtype = native_dtype(self.name, infos[0].dtype, "x")
+    def _run_on_host(
+        self,
+        owner: Backend,
+        device: Device,
+        arrays: list[Any],
+        dtype: DType,
+        shape: tuple[int, ...],
+        *,
+        exclusive: bool,
+    ) -> Any:
+        """The result in a new array, of arrays whose memory the host computes on."""
         run, neutral = self._host_scan(dtype), self._neutral_of(dtype) if exclusive else None
-        out = owner.empty(infos[0].shape, dtype, device=place, stream=owner.stream_current(place))
+        out = owner.empty(shape, dtype, device=device, stream=owner.stream_current(device))
 
         def scan(*rows: A) -> None:
             row = np.ascontiguousarray(rows[0], dtype)
-            begins = np.ascontiguousarray(rows[1]) if segments is not None else None
+            begins = np.ascontiguousarray(rows[1]) if len(arrays) > 1 else None
             run(row, rows[-1], begins)
             if neutral is not None:
                 shift(rows[-1], begins, neutral)
 
-        owner.compute_on_host(self.name, scan, given, [out])
+        owner.compute_on_host(self.name, scan, arrays, [out])
         return out
+
+    def _run_on_device(
+        self, owner: Backend, device: Device, arrays: list[Any], dtype: DType, shape: tuple[int, ...], out: Any,
+        *, exclusive: bool,
+    ) -> Any:  # fmt: skip
+        """The result in ``out``, or where that cannot be, in a new array, enqueued on the current stream."""
+        rows = [each if _is_plain(owner.view(each)) else _copy()(each) for each in arrays]
+        stream = owner.stream_current(device)
+        is_direct = out is not None and not owner.is_lazy(out)
+        is_direct = is_direct and _is_fit(owner.view(out), [*map(owner.view, rows)], takes_x=not exclusive)
+        found = out if is_direct else owner.empty(shape, dtype, device=device, stream=stream)
+        if is_direct:
+            owner.note_write(out, f"{self.name}(): out")
+        if not shape[0]:
+            return found
+        key = (device, dtype, shape, len(rows), exclusive)
+        plan = self._kernels.get(key)
+        if plan is None:
+            kernel = self._prepare(owner, device, dtype, shape[0], is_segmented=len(rows) > 1, exclusive=exclusive)
+            self._kernels.keep(key, plan := _DeviceScan(kernel))
+        everything = [*rows, found]
+        pointers = owner.operands(everything)
+        refuse_freed(self.name, map(owner.view, everything), pointers)
+        if (recorder := observe.active) is None:
+            plan.kernel.run(pointers, stream)
+        else:
+            nbytes = sum(owner.view(each).nbytes for each in everything)
+            launch = functools.partial(plan.kernel.run, pointers, stream)
+            recorder.enqueue(observe.Kind.KERNEL, self.name, nbytes, owner, stream, launch)
+        if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
+            for each in everything:
+                owner.note_use(each, stream)
+        if plan.direct is None and not plan.is_first and found is not out:  # the second call: the first should not wait
+            dtypes = [owner.view(each).dtype for each in rows]
+            given = [*zip(rows, dtypes, strict=True)]
+            plan.direct = plan.kernel.repeat(given, pointers, [(shape, dtype)], stream)
+        if plan.direct is not None:
+            self._last[type(rows[0]), type(rows[1] if len(rows) > 1 else None), exclusive] = plan.direct
+        plan.is_first = False
+        return found
+
+    def _prepare(
+        self, owner: Backend, device: Device, dtype: DType, count: int, *, is_segmented: bool, exclusive: bool
+    ) -> ArrayKernel:
+        """The kernel for rows of a length on a device."""
+        from xferlib.kernels import cuda_arrays
+
+        program = store_bits(self._specialize(dtype))
+        first = view_bits(self._neutral_of(dtype))[0] if exclusive else None
+        stored = storage(dtype)
+        return cuda_arrays.prepare_scan(
+            owner, device, stored, stored, cuda_arrays.combine_as(program), 1, count, is_segmented=is_segmented,
+            first=first,
+        )  # fmt: skip
+
+    def _specialize(self, dtype: DType) -> Program:
+        return self._operation.definition.specialize((dtype, dtype, dtype), frozenset()).program
 
     def _host_scan(self, dtype: DType) -> Running:
         found = self._running.get(dtype)
         if found is None:
-            special = self._operation.definition.specialize((dtype, dtype, dtype), frozenset())
-            found = self._running[dtype] = make_host_scan(special.program, dtype)
-            if (compiled := find_compiled(special.program, dtype)) is not None:
+            program = self._specialize(dtype)
+            found = self._running[dtype] = make_host_scan(program, dtype)
+            if (compiled := find_compiled(program, dtype)) is not None:
                 self._compiled[dtype] = compiled
         return found
 
     def _neutral_of(self, dtype: DType) -> A:
         found = self._neutrals.get(dtype)
         if found is None:
+            assert self._neutral is not None
             found = np.zeros(1, dtype)
             program = self._neutral.definition.specialize((dtype, dtype), frozenset()).program
             quiet_context().run(BlockFunction(program, 1), [np.zeros(1, dtype), found])
             self._neutrals[dtype] = found
         return found
 
-    def _check(self, x: Any, segments: Any) -> list[ArrayInfo]:
-        """The arrays' descriptions."""
-        infos = [self._row("x", x)]
-        if segments is not None:
-            infos.append(self._row("segments", segments))
+    def _check(self, given: dict[str, Any], out: Any) -> tuple[Backend, Device, list[ArrayInfo]]:
+        """The owner and the device of all arrays, and the descriptions of the given ones."""
+        infos = [self._row(name, each) for name, each in given.items()]
+        if len(infos) > 1:
             count, dtype, found = infos[0].shape[0], infos[1].dtype, infos[1].shape[0]
             if dtype.kind != "b":
                 raise KernelTypeError(f"{self.name}(): segments has dtype {dtype}; pass bool, True where one begins")
             if found != count:
                 raise KernelShapeError(f"{self.name}(): segments has {found} elements and x {count}; pass one for each")
-        return infos
+        backend, device, known = common_device(self.name, [*given, "out"], [*given.values(), out])
+        assert backend is not None
+        assert device is not None
+        if len(given) in known:
+            dtype = native_dtype(self.name, infos[0].dtype, "x")
+            of_out = known[len(given)]
+            of_out = of_out._replace(dtype=native_dtype(self.name, of_out.dtype, "out"))
+            check_output(f"{self.name}()", "out", of_out, infos[0].shape, dtype)
+        elif out is not None:
+            raise KernelTypeError(f"{self.name}(): out is {type(out).__name__}, not an array; pass one of x's shape")
+        return backend.at(device), device, infos
 
     def _row(self, name: str, array: Any) -> ArrayInfo:
         """The description of an array of one axis."""
@@ -354,6 +404,18 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         if len(info.shape) != 1:
             raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")
         return info
+
+
+def _is_plain(info: ArrayInfo) -> bool:
+    """Whether a kernel may read it as a row: in C order, at an address for its elements, in native byte order."""
+    return info.is_c_contiguous and info.pointer % info.dtype.itemsize == 0 and info.dtype.isnative
+
+
+def _is_fit(out: ArrayInfo, rows: list[ArrayInfo], *, takes_x: bool) -> bool:
+    """Whether a kernel may write results there: where it reads nothing, or with ``takes_x`` over the elements."""
+    to, x, *flags = [(each.pointer, each.shape, each.strides, each.dtype.itemsize) for each in (out, *rows)]
+    others = flags if takes_x and to == x else [x, *flags]
+    return _is_plain(out) and not any(share_bytes(to, each) for each in others)
 
 
 @functools.cache

@@ -10,8 +10,8 @@ enum {
 };
 
 /* NAME(x, out, count, begins): the running results of a row by COMBINE(a, b), anew where `begins`, unless it is NULL, is not zero;
-   `out` is `x` itself or apart from it. */
-#define BY_CHUNKS(NAME, T, COMBINE)                                                                                 \
+   `out` is `x` itself or apart from it. Elements and results are X in memory; LOAD and STORE make them T, and that X again. */
+#define BY_CHUNKS(NAME, X, T, LOAD, COMBINE, STORE)                                                                 \
     typedef struct {                                                                                                \
         T running, total; /* of all elements so far, and of those of the chunk since it or a segment begins */      \
         long long count;                                                                                            \
@@ -28,14 +28,14 @@ enum {
             NAME##_add(level + 1, level->total, level->has_begun);                                                  \
     }                                                                                                               \
                                                                                                                     \
-    static void NAME(const T *x, T *out, long long count, const char *begins)                                       \
+    static void NAME(const X *x, X *out, long long count, const char *begins)                                       \
     {                                                                                                               \
         NAME##_level levels[LEVELS];                                                                                \
         for (int n = 0; n < LEVELS; ++n)                                                                            \
             levels[n].count = 0;                                                                                    \
         for (long long at = 0, end; at < count; at = end) {                                                         \
-            const T *const from = x + at;                                                                           \
-            T *const to = out + at;                                                                                 \
+            const X *const from = x + at;                                                                           \
+            X *const to = out + at;                                                                                 \
             T made[TOGETHER];                                                                                       \
             int is_plain = count - at >= CHUNK * TOGETHER;                                                          \
             end = is_plain ? at + CHUNK * TOGETHER : count;                                                         \
@@ -43,28 +43,31 @@ enum {
                 is_plain &= !begins[i];                                                                             \
             if (!is_plain) {                                                                                        \
                 for (; at < end; ++at) {                                                                            \
-                    NAME##_add(levels, x[at], begins && begins[at]);                                                \
-                    out[at] = levels->running;                                                                      \
+                    NAME##_add(levels, LOAD(x[at]), begins && begins[at]);                                          \
+                    out[at] = STORE(levels->running);                                                               \
                 }                                                                                                   \
                 continue;                                                                                           \
             }                                                                                                       \
-            for (int n = 0; n < CHUNK * TOGETHER * (int)sizeof(T); n += LINE_NBYTES) { /* all at once, for large T */ \
+            for (int n = 0; n < CHUNK * TOGETHER * (int)sizeof(X); n += LINE_NBYTES) { /* all at once, for large X */ \
                 __builtin_prefetch((const char *)from + n);                                                         \
                 __builtin_prefetch((const char *)to + n, 1);                                                        \
             }                                                                                                       \
             for (int c = 0; c < TOGETHER; ++c)                                                                      \
-                made[c] = from[c * CHUNK];                                                                          \
+                made[c] = LOAD(from[c * CHUNK]);                                                                    \
             for (int k = 1; k < CHUNK; ++k)                                                                         \
                 for (int c = 0; c < TOGETHER; ++c)                                                                  \
-                    made[c] = COMBINE(made[c], from[c * CHUNK + k]);                                                \
+                    made[c] = COMBINE(made[c], LOAD(from[c * CHUNK + k]));                                          \
             for (int c = 0; c < TOGETHER; ++c) {                                                                    \
-                const T total = made[c], first = from[c * CHUNK];                                                   \
-                to[c * CHUNK] = made[c] = levels[1].count ? COMBINE(levels[1].running, first) : first;              \
+                const T total = made[c], first = LOAD(from[c * CHUNK]);                                             \
+                made[c] = levels[1].count ? COMBINE(levels[1].running, first) : first;                              \
+                to[c * CHUNK] = STORE(made[c]);                                                                     \
                 NAME##_add(levels + 1, total, 0);                                                                   \
             }                                                                                                       \
             for (int k = 1; k < CHUNK; ++k)                                                                         \
-                for (int c = 0; c < TOGETHER; ++c)                                                                  \
-                    to[c * CHUNK + k] = made[c] = COMBINE(made[c], from[c * CHUNK + k]);                            \
+                for (int c = 0; c < TOGETHER; ++c) {                                                                \
+                    made[c] = COMBINE(made[c], LOAD(from[c * CHUNK + k]));                                          \
+                    to[c * CHUNK + k] = STORE(made[c]);                                                             \
+                }                                                                                                   \
             levels->count += CHUNK * TOGETHER;                                                                      \
         }                                                                                                           \
     }

@@ -82,7 +82,7 @@ COMPLEX_NUMBERS(c64, float)
 COMPLEX_NUMBERS(c128, double)
 
 #define BY_ORDER(NAME, T, COMBINE)                                                                  \
-    BY_CHUNKS(NAME##_of, T, COMBINE)                                                                \
+    BY_CHUNKS(NAME##_of, T, T, AS_IT_IS, COMBINE, AS_IT_IS)                                         \
     static void NAME(const char *x, char *out, long long count, const char *begins)                 \
     {                                                                                               \
         NAME##_of((const T *)(const void *)x, (T *)(void *)out, count, begins);                     \
