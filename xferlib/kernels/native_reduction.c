@@ -99,6 +99,9 @@ static void NAME(T *to, const char *q, long long rows, long long columns, long l
 #define XF_HIGH_4(I, a, b) XF_SHUFFLE(I, a, b, 2, 6, 3, 7)
 #define XF_LOW_8(I, a, b) XF_SHUFFLE(I, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define XF_HIGH_8(I, a, b) XF_SHUFFLE(I, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define XF_LOW_16(I, a, b) XF_SHUFFLE(I, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define XF_HIGH_16(I, a, b) XF_SHUFFLE(I, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+XF_SQUARES(xf_squares_1, unsigned char, 16, XF_LOW_16, XF_HIGH_16)
 XF_SQUARES(xf_squares_2, unsigned short, 8, XF_LOW_8, XF_HIGH_8)
 #ifdef __AVX2__
 XF_SQUARES(xf_squares_4, unsigned int, 8, XF_LOW_8, XF_HIGH_8)
@@ -108,14 +111,15 @@ XF_SQUARES(xf_squares_4, unsigned int, 4, XF_LOW_4, XF_HIGH_4)
 XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
 /* Whether squares are worth it, and how far: none may read behind the last element, or write behind the last row. */
 static int xf_are_squares(long long size, long long *rows, long long *columns, long long step, long long inside) {
-  const long long few = *rows < *columns ? *rows : *columns;
-  if (size == 1 || size > 8) return 0;
-  if (*rows < 8) *columns -= step >= *rows * size ? ((8 - *rows) * size + step - 1) / step : *columns;
-  else if (*columns < 8) *rows = *columns == inside ? *rows - (8 - *columns + inside - 1) / inside : 0;
-  return (few >= 8 || *rows >= 8 || *columns >= 8) && few > 1;
+  const long long few = *rows < *columns ? *rows : *columns, side = size == 1 ? 16 : 8;
+  if (size > 8) return 0;
+  if (*rows < side) *columns -= step >= *rows * size ? ((side - *rows) * size + step - 1) / step : *columns;
+  else if (*columns < side) *rows = *columns == inside ? *rows - (side - *columns + inside - 1) / inside : 0;
+  return (few >= side || *rows >= side || *columns >= side) && few > 1;
 }
 #define XF_TURN(T) do { \
-    if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, pitch); \
+    if (sizeof(T) == 1) xf_squares_1((void *)to, q, near, far, step, pitch); \
+    else if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, pitch); \
     else if (sizeof(T) == 4) xf_squares_4((void *)to, q, near, far, step, pitch); \
     else if (sizeof(T) == 8) xf_squares_8((void *)to, q, near, far, step, pitch); \
   } while (0)
@@ -168,6 +172,13 @@ static void xf_plane(char *buffer, const char *q, long long size, long long n, l
 XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long n, long long apart, long long pitch,
                       long long rank, const long long *extent, const long long *stride) {
   if (pitch == 1) { xf_plane(buffer, from, size, 1, 0, 0, n, apart); return; }
+  if (rank && stride[rank - 1] == size) { /* adjacent elements are a word */
+    const long long some = extent[rank - 1], word = size * some;
+    if (word <= XF_WORD_NBYTES && !(word & word - 1) && pitch % some == 0) {
+      xf_box(buffer, from, word, n, apart, pitch / some, rank - 1, extent, stride);
+      return;
+    }
+  }
   if (rank == 1) { xf_plane(buffer, from, size, n, apart, pitch, extent[0], stride[0]); return; }
   const long long m = extent[rank - 1], step = stride[rank - 1], least = m > SHORT ? 1 : m > 4 ? 4 : 32;
   long long index[66], inside[66], made = m, best = 0;
@@ -307,6 +318,10 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   const int is_side = way == XF_ROWS_WAY && least_side && near < last && behind >= least_side && along[near].extent >= XF_GROUP
     && xf_are_sizes(along + near, size, arrays);
   if (near < last || along[last].extent < XF_LEAST_RUN) {
+    if (!is_side) for (long long a = near - 1, made = behind; a >= 0; --a) { /* of each line all is read at once */
+      made *= along[a + 1].extent;
+      if (xf_step_of(along + a, arrays) < XF_LINE_NBYTES) { near = a; behind = made; }
+    }
     while (axis && inside * along[axis].extent <= XF_SLAB / words) inside *= along[axis--].extent;
     steps = xf_least(along[axis].extent, XF_SLAB / words / inside);
     if (is_side || near < axis || (near == axis && near < last && steps < xf_least(along[axis].extent, 2 * XF_GROUP))) {

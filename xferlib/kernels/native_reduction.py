@@ -2201,7 +2201,7 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
     }  # fmt: skip
     defined = "".join(f"#define XF_{name} {value}\n" for name, value in numbers.items())
-    text = native_source.section("prelude") + _section("offset") + _section("order") + defined + _section("plan")
+    text = native_source.section("prelude") + defined + _section("offset") + _section("order") + _section("plan")
     return host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
 
 
