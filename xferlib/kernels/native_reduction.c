@@ -67,7 +67,7 @@ XF_COPY(xf_copy_4, unsigned int)
 XF_COPY(xf_copy_8, unsigned long long)
 XF_COPY(xf_copy_16, xf_words)
 static long long xf_size(long long a) { return a < 0 ? -a : a; }
-enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
+enum { MOST_ROWS = 128, SHORT = 16 }; /* a loop of its own for so few elements is no gain */
 /* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. The
    last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns, where
    rows follow each other, the beginning of the next row is written before that row is. */
@@ -191,18 +191,21 @@ XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long 
     const long long one = XF_EXTENT(a) < least ? XF_EXTENT(a) : least, two = XF_EXTENT(best) < least ? XF_EXTENT(best) : least;
     if (one > two || (one == two && xf_size(XF_STEP(a)) <= xf_size(XF_STEP(best)))) best = a;
   }
-  for (;;) {
-    xf_plane(buffer, from, size, XF_EXTENT(best), XF_STEP(best), inside[best], m, step);
-    long long a = rank - 1;
-    for (; a >= 0; --a) if (a != best) {
-      from += XF_STEP(a);
-      buffer += inside[a] * size;
-      if (++index[a] < XF_EXTENT(a)) break;
-      from -= index[a] * XF_STEP(a);
-      buffer -= index[a] * inside[a] * size;
-      index[a] = 0;
-    }
-    if (a < 0) return;
+  for (long long first = 0, some, a; first < XF_EXTENT(best); first += some) { /* what is near in memory is read together */
+    char *to = buffer + first * inside[best] * size;
+    const char *q = from + first * XF_STEP(best);
+    some = XF_EXTENT(best) - first < MOST_ROWS ? XF_EXTENT(best) - first : MOST_ROWS;
+    do {
+      xf_plane(to, q, size, some, XF_STEP(best), inside[best], m, step);
+      for (a = rank - 1; a >= 0; --a) if (a != best) {
+        q += XF_STEP(a);
+        to += inside[a] * size;
+        if (++index[a] < XF_EXTENT(a)) break;
+        q -= index[a] * XF_STEP(a);
+        to -= index[a] * inside[a] * size;
+        index[a] = 0;
+      }
+    } while (a >= 0);
   }
 }
 //: plan
