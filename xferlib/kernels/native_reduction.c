@@ -284,20 +284,21 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   nr = xf_merge(along, n, arrays);
   if (!nr) { nr = 1; along[0] = (xf_axis){1, {0}}; }
   if (!nk) { nk = 1; keeps[0] = (xf_axis){1, {0}}; }
-  long long nearest = XF_IN_PLACE, words = 1, wide = 1;
+  long long nearest = XF_IN_PLACE, words = 1;
   for (long long a = 0; a < nr; ++a) { count *= along[a].extent; nearest = xf_least(nearest, xf_step_of(along + a, arrays)); }
   const xf_axis *const last_kept = keeps + nk - 1;
   const long long inner = last_kept->extent, kept_step = xf_step_of(last_kept, arrays);
   const int is_few = inner <= most_few && xf_are_sizes(last_kept, size, arrays) && kept_step * inner <= nearest;
   const int is_group = is_few && nearest == inner * size[0] && count >= 2 * XF_GROUP;
-  if (inner < XF_FEW_RESULTS && nk > 1 && count <= XF_MANY && !is_group) wide = xf_least(keeps[nk - 2].extent, tile / inner);
-  const long long side = inner * wide;
+  long long over = nk - 1, wide = tile, side = inner; /* results of a tile are some along an axis, and all inside */
+  if (count <= XF_MANY && !is_group)
+    while (over && side < XF_FEW_RESULTS) { wide = xf_least(keeps[--over].extent, tile / side); side *= wide; }
   const int is_nearer = nearest <= kept_step;
   int is_short = is_nearer && count <= (inner >= 2 * XF_GROUP ? XF_SHORT_ROW : XF_GROUP) && side >= 2 * XF_GROUP;
   if (count >= (count % XF_VECTORS ? least_whole : least_of_nodes) && count < most_whole && nr == 1 && xf_are_sizes(along, size, arrays)) is_short = 0;
   long long way = (is_nearer && !is_short) || side < XF_GROUP ? XF_ROWS_WAY : XF_COLUMNS_WAY;
-  long long own_tile = wide > 1 ? side : tile;
-  if (is_few && wide == 1 && (inner < XF_GROUP || count > XF_MANY)) {
+  long long own_tile = over < nk - 1 ? side : tile;
+  if (is_few && over == nk - 1 && (inner < XF_GROUP || count > XF_MANY)) {
     int is_word = 1;
     for (long long k = 0; k < arrays; ++k) is_word &= size[k] * inner <= XF_WORD_NBYTES && !(size[k] * inner & (size[k] * inner - 1));
     way = XF_NARROW_WAY;
@@ -339,13 +340,13 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
     if (nbytes <= XF_MOST_ROOM) { way = XF_SIDES_WAY; room = xf_most(room, nbytes); }
   }
   if (way == XF_COLUMNS_WAY) {
-    axis = 0;
-    steps = is_short ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : tile;
-    steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
+    axis = over;
+    steps = is_short && over == nk - 1 ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : wide;
+    if (over == nk - 1) steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
     inside = 1;
     room = 0;
   }
-  const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, wide, words};
+  const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, words};
   for (int k = 0; k < XF_HEAD; ++k) *geometry++ = head[k];
   for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].extent;
   for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].stride[arrays];
