@@ -572,17 +572,64 @@ def test_the_first_of_elements_that_are_the_same_along_an_axis_keeps_its_number(
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
-@pytest.mark.parametrize(("name", "dtype"), [("sum", "float16"), ("sum", "float32"), ("prod", "float64")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sum", "float16"), ("sum", "float32"), ("prod", "float64"), ("argmax", "uint8")]
+)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_several_short_axes_inside_the_one_in_memory(name, dtype, data):
-    """Elements adjacent along one axis alone, and not equally far from each other along the others."""
-    inner = data.draw(st.lists(st.integers(2, 9), min_size=2, max_size=3))
-    count = data.draw(st.integers(1, 12) | st.sampled_from([34, 100]))
-    x = _draw_numbers(data, dtype, math.prod(inner) * count).reshape(*inner, count)
+def test_several_short_axes_and_one_in_any_order_in_memory(name, dtype, data):
+    """Of elements, of results, or of both; some of them adjacent, or with gaps between."""
+    extents = data.draw(st.lists(st.integers(2, 7), min_size=2, max_size=3))
+    extents.insert(data.draw(st.integers(0, 3)), data.draw(st.integers(1, 20) | st.sampled_from([34, 100, 300])))
+    gaps = [data.draw(st.sampled_from([0, 0, 1])) for _ in extents]
+    room = tuple(extent + gap for extent, gap in zip(extents, gaps, strict=True))
+    x = _draw_numbers(data, dtype, math.prod(room)).reshape(room)[tuple(map(slice, extents))]
+    axes = data.draw(st.none() | st.integers(0, x.ndim - 1) | st.just((0, x.ndim - 1)))
+    axes = axes if name != "argmax" or isinstance(axes, int) else None
     for order in (range(x.ndim)[::-1], data.draw(st.permutations(range(x.ndim)))):
-        expected = _reduce_by_numpy(name, [x.transpose(order)], None)
-        assert all(same_bits(each, expected) for each in repeat_compiled(name, [x.transpose(order)], None))
+        expected = _reduce_by_numpy(name, [x.transpose(order)], axes)
+        assert all(same_bits(each, expected) for each in repeat_compiled(name, [x.transpose(order)], axes))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(("name", "dtype"), [("dot", "float32"), ("argmax", "uint8")])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_results_along_several_short_axes(name, dtype, data):
+    """With gaps, and in another order in the memory of each operand."""
+    extents = data.draw(st.tuples(st.integers(1, 20), *[st.integers(2, 5)] * 3))
+    operands = []
+    for _ in range(2 if name == "dot" else 1):
+        order = (0, *data.draw(st.permutations((1, 2, 3))))
+        room = tuple(extents[axis] + 1 for axis in order)
+        memory = _draw_numbers(data, dtype, math.prod(room)).reshape(room)
+        operands.append(memory[tuple(slice(extents[axis]) for axis in order)].transpose(np.argsort(order)))
+    expected = _reduce_by_numpy(name, operands, 0)
+    assert all(same_bits(each, expected) for each in repeat_compiled(name, operands, 0))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.skipif(sys.platform != "linux", reason="it protects a page by mmap's numbers of Linux")
+@pytest.mark.parametrize(("name", "dtype"), [("argmax", "uint8"), ("sum", "float16"), ("sum", "float32")])
+def test_nothing_beyond_the_end_of_turned_elements_is_read(name, dtype):
+    for shape in ((40, 2), (40, 7), (40, 15), (9, 17), (300, 13), (5, 6, 9), (20, 3, 5)):
+        for order in itertools.permutations(range(len(shape))):
+            nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+            with unread_around(nbytes, at_end=True) as memory:
+                x = memory.view(dtype).reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
+                x[...] = np.random.default_rng(3).integers(0, 9, shape)
+                expected = _reduce_by_numpy(name, [x], None)
+                assert all(same_bits(each, expected) for each in repeat_compiled(name, [x], None))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("name", ["sum", "argmax"])
+def test_windows_whose_results_are_as_near_as_their_elements(name):
+    x = np.random.default_rng(5).integers(0, 9, 400).astype(np.uint8)
+    for windows, length in ((16, 20), (18, 20), (24, 30), (176, 100), (162, 100)):
+        view = np.lib.stride_tricks.sliding_window_view(x, length)[:windows]
+        expected = _reduce_by_numpy(name, [view], 1)
+        assert all(same_bits(each, expected) for each in repeat_compiled(name, [view], 1))
 
 
 _STREAMED = [

@@ -67,7 +67,7 @@ XF_COPY(xf_copy_4, unsigned int)
 XF_COPY(xf_copy_8, unsigned long long)
 XF_COPY(xf_copy_16, xf_words)
 static long long xf_size(long long a) { return a < 0 ? -a : a; }
-enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
+enum { MOST_ROWS = 128, SHORT = 16 }; /* a loop of its own for so few elements is no gain */
 /* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. The
    last ones may overlap those before. Of fewer rows than W what is behind them is read, and not written; of fewer columns, where
    rows follow each other, the beginning of the next row is written before that row is. */
@@ -99,6 +99,9 @@ static void NAME(T *to, const char *q, long long rows, long long columns, long l
 #define XF_HIGH_4(I, a, b) XF_SHUFFLE(I, a, b, 2, 6, 3, 7)
 #define XF_LOW_8(I, a, b) XF_SHUFFLE(I, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define XF_HIGH_8(I, a, b) XF_SHUFFLE(I, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define XF_LOW_16(I, a, b) XF_SHUFFLE(I, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define XF_HIGH_16(I, a, b) XF_SHUFFLE(I, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+XF_SQUARES(xf_squares_1, unsigned char, 16, XF_LOW_16, XF_HIGH_16)
 XF_SQUARES(xf_squares_2, unsigned short, 8, XF_LOW_8, XF_HIGH_8)
 #ifdef __AVX2__
 XF_SQUARES(xf_squares_4, unsigned int, 8, XF_LOW_8, XF_HIGH_8)
@@ -108,14 +111,15 @@ XF_SQUARES(xf_squares_4, unsigned int, 4, XF_LOW_4, XF_HIGH_4)
 XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
 /* Whether squares are worth it, and how far: none may read behind the last element, or write behind the last row. */
 static int xf_are_squares(long long size, long long *rows, long long *columns, long long step, long long inside) {
-  const long long few = *rows < *columns ? *rows : *columns;
-  if (size == 1 || size > 8) return 0;
-  if (*rows < 8) *columns -= step >= *rows * size ? ((8 - *rows) * size + step - 1) / step : *columns;
-  else if (*columns < 8) *rows = *columns == inside ? *rows - (8 - *columns + inside - 1) / inside : 0;
-  return (few >= 8 || *rows >= 8 || *columns >= 8) && few > 1;
+  const long long few = *rows < *columns ? *rows : *columns, side = size == 1 ? 16 : 8;
+  if (size > 8) return 0;
+  if (*rows < side) *columns -= step >= *rows * size ? ((side - *rows) * size + step - 1) / step : *columns;
+  else if (*columns < side) *rows = *columns == inside ? *rows - (side - *columns + inside - 1) / inside : 0;
+  return (few >= side || *rows >= side || *columns >= side) && few > 1;
 }
 #define XF_TURN(T) do { \
-    if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, pitch); \
+    if (sizeof(T) == 1) xf_squares_1((void *)to, q, near, far, step, pitch); \
+    else if (sizeof(T) == 2) xf_squares_2((void *)to, q, near, far, step, pitch); \
     else if (sizeof(T) == 4) xf_squares_4((void *)to, q, near, far, step, pitch); \
     else if (sizeof(T) == 8) xf_squares_8((void *)to, q, near, far, step, pitch); \
   } while (0)
@@ -168,6 +172,13 @@ static void xf_plane(char *buffer, const char *q, long long size, long long n, l
 XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long n, long long apart, long long pitch,
                       long long rank, const long long *extent, const long long *stride) {
   if (pitch == 1) { xf_plane(buffer, from, size, 1, 0, 0, n, apart); return; }
+  if (rank && stride[rank - 1] == size) { /* adjacent elements are a word */
+    const long long some = extent[rank - 1], word = size * some;
+    if (word <= XF_WORD_NBYTES && !(word & word - 1) && pitch % some == 0) {
+      xf_box(buffer, from, word, n, apart, pitch / some, rank - 1, extent, stride);
+      return;
+    }
+  }
   if (rank == 1) { xf_plane(buffer, from, size, n, apart, pitch, extent[0], stride[0]); return; }
   const long long m = extent[rank - 1], step = stride[rank - 1], least = m > SHORT ? 1 : m > 4 ? 4 : 32;
   long long index[66], inside[66], made = m, best = 0;
@@ -180,18 +191,21 @@ XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long 
     const long long one = XF_EXTENT(a) < least ? XF_EXTENT(a) : least, two = XF_EXTENT(best) < least ? XF_EXTENT(best) : least;
     if (one > two || (one == two && xf_size(XF_STEP(a)) <= xf_size(XF_STEP(best)))) best = a;
   }
-  for (;;) {
-    xf_plane(buffer, from, size, XF_EXTENT(best), XF_STEP(best), inside[best], m, step);
-    long long a = rank - 1;
-    for (; a >= 0; --a) if (a != best) {
-      from += XF_STEP(a);
-      buffer += inside[a] * size;
-      if (++index[a] < XF_EXTENT(a)) break;
-      from -= index[a] * XF_STEP(a);
-      buffer -= index[a] * inside[a] * size;
-      index[a] = 0;
-    }
-    if (a < 0) return;
+  for (long long first = 0, some, a; first < XF_EXTENT(best); first += some) { /* what is near in memory is read together */
+    char *to = buffer + first * inside[best] * size;
+    const char *q = from + first * XF_STEP(best);
+    some = XF_EXTENT(best) - first < MOST_ROWS ? XF_EXTENT(best) - first : MOST_ROWS;
+    do {
+      xf_plane(to, q, size, some, XF_STEP(best), inside[best], m, step);
+      for (a = rank - 1; a >= 0; --a) if (a != best) {
+        q += XF_STEP(a);
+        to += inside[a] * size;
+        if (++index[a] < XF_EXTENT(a)) break;
+        q -= index[a] * XF_STEP(a);
+        to -= index[a] * inside[a] * size;
+        index[a] = 0;
+      }
+    } while (a >= 0);
   }
 }
 //: plan
@@ -270,20 +284,21 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   nr = xf_merge(along, n, arrays);
   if (!nr) { nr = 1; along[0] = (xf_axis){1, {0}}; }
   if (!nk) { nk = 1; keeps[0] = (xf_axis){1, {0}}; }
-  long long nearest = XF_IN_PLACE, words = 1, wide = 1;
+  long long nearest = XF_IN_PLACE, words = 1;
   for (long long a = 0; a < nr; ++a) { count *= along[a].extent; nearest = xf_least(nearest, xf_step_of(along + a, arrays)); }
   const xf_axis *const last_kept = keeps + nk - 1;
   const long long inner = last_kept->extent, kept_step = xf_step_of(last_kept, arrays);
   const int is_few = inner <= most_few && xf_are_sizes(last_kept, size, arrays) && kept_step * inner <= nearest;
   const int is_group = is_few && nearest == inner * size[0] && count >= 2 * XF_GROUP;
-  if (inner < XF_FEW_RESULTS && nk > 1 && count <= XF_MANY && !is_group) wide = xf_least(keeps[nk - 2].extent, tile / inner);
-  const long long side = inner * wide;
+  long long over = nk - 1, wide = tile, side = inner; /* results of a tile are some along an axis, and all inside */
+  if (count <= XF_MANY && !is_group)
+    while (over && side < XF_FEW_RESULTS) { wide = xf_least(keeps[--over].extent, tile / side); side *= wide; }
   const int is_nearer = nearest <= kept_step;
   int is_short = is_nearer && count <= (inner >= 2 * XF_GROUP ? XF_SHORT_ROW : XF_GROUP) && side >= 2 * XF_GROUP;
   if (count >= (count % XF_VECTORS ? least_whole : least_of_nodes) && count < most_whole && nr == 1 && xf_are_sizes(along, size, arrays)) is_short = 0;
   long long way = (is_nearer && !is_short) || side < XF_GROUP ? XF_ROWS_WAY : XF_COLUMNS_WAY;
-  long long own_tile = wide > 1 ? side : tile;
-  if (is_few && wide == 1 && (inner < XF_GROUP || count > XF_MANY)) {
+  long long own_tile = over < nk - 1 ? side : tile;
+  if (is_few && over == nk - 1 && (inner < XF_GROUP || count > XF_MANY)) {
     int is_word = 1;
     for (long long k = 0; k < arrays; ++k) is_word &= size[k] * inner <= XF_WORD_NBYTES && !(size[k] * inner & (size[k] * inner - 1));
     way = XF_NARROW_WAY;
@@ -307,6 +322,10 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
   const int is_side = way == XF_ROWS_WAY && least_side && near < last && behind >= least_side && along[near].extent >= XF_GROUP
     && xf_are_sizes(along + near, size, arrays);
   if (near < last || along[last].extent < XF_LEAST_RUN) {
+    if (!is_side) for (long long a = near - 1, made = behind; a >= 0; --a) { /* of each line all is read at once */
+      made *= along[a + 1].extent;
+      if (xf_step_of(along + a, arrays) < XF_LINE_NBYTES) { near = a; behind = made; }
+    }
     while (axis && inside * along[axis].extent <= XF_SLAB / words) inside *= along[axis--].extent;
     steps = xf_least(along[axis].extent, XF_SLAB / words / inside);
     if (is_side || near < axis || (near == axis && near < last && steps < xf_least(along[axis].extent, 2 * XF_GROUP))) {
@@ -321,13 +340,13 @@ XF_EXPORT void xf_plan(const long long *form, long long nk, long long nr, const 
     if (nbytes <= XF_MOST_ROOM) { way = XF_SIDES_WAY; room = xf_most(room, nbytes); }
   }
   if (way == XF_COLUMNS_WAY) {
-    axis = 0;
-    steps = is_short ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : tile;
-    steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
+    axis = over;
+    steps = is_short && over == nk - 1 ? XF_ROWS_NBYTES / (count * widest) / XF_GROUP * XF_GROUP : wide;
+    if (over == nk - 1) steps = xf_least(xf_most(2 * XF_GROUP, steps), tile);
     inside = 1;
     room = 0;
   }
-  const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, wide, words};
+  const long long head[XF_HEAD] = {count, rows, nk, nr, 0, 1, axis, steps, inside, words};
   for (int k = 0; k < XF_HEAD; ++k) *geometry++ = head[k];
   for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].extent;
   for (long long a = 0; a < nk; ++a) *geometry++ = keeps[a].stride[arrays];

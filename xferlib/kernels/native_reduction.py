@@ -76,7 +76,7 @@ FEW = 2 * CHUNK
 """Elements of a few adjacent results that are combined together."""
 _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
-_HEAD = 11
+_HEAD = 10
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _SIDE = 64
 """Elements of each that are combined before their nodes are stored."""
@@ -1276,7 +1276,7 @@ static void {name}(long long row, long long last_row, long long part, const long
         return self._walk(
             "xf_narrow",
             f"""\
-  const long long unit = kept_extent[kept - 1], wide = g[10], apart = places[kept - 1];
+  const long long unit = kept_extent[kept - 1], wide = g[9], apart = places[kept - 1];
   const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : unit > 2 ? 4 : 2, most = {FEW} / lanes * unit / wide;
   {kind} v[16] = {{0}}, w[{FEW} + 16], c[{LEVELS}][16];
 """,
@@ -1970,10 +1970,6 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
-                f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
-                f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
-                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1, "
-                f"words{number} = m / steps / word{number};\n    "
                 f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
@@ -1983,9 +1979,8 @@ static void xf_whole_rows(long long row, long long last_row, const long long *g,
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_box((char *)b{number}[j], q, {size} * word{number}, steps, "
-                f"k{number}[kept - 1 - is_wide], words{number}, 1, &words{number}, k{number} + kept - 1); "
-                "}"
+                f"if (!is_unit{number}) xf_box((char *)b{number}[j], q, {size}, steps, k{number}[over], inner, "
+                f"kept - 1 - over, kept_extent + over + 1, k{number} + over + 1); }}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
         convert = ""
@@ -2002,37 +1997,40 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   {self._range()}
   {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
   {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
+  const long long over = g[6], is_wide = over < kept - 1, apart = places[kept - 1];
+  long long inner = 1, is_next = apart == 1;
+  for (long long a = kept - 1; a > over; --a) {{
+    inner *= kept_extent[a];
+    is_next &= places[a - 1] == places[a] * kept_extent[a];
+  }}
   while (row < last_row) {{
-    const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
-    long long m, steps;
-    if (is_wide) {{
-      const long long most = kept_extent[kept - 2] - row / inner % kept_extent[kept - 2];
-      steps = (last_row - row) / inner;
-      if (steps > g[9]) steps = g[9];
-      if (steps > most) steps = most;
-      m = steps * inner;
-    }} else {{
-      const long long rest = inner - row % inner;
-      m = last_row - row < g[7] ? last_row - row : g[7]; /* of rows as many as stay in the nearest cache */
-      steps = m = m > rest ? rest : m;
-    }}
+    const long long most = kept_extent[over] - row / inner % kept_extent[over];
+    long long steps = (last_row - row) / inner;
+    if (steps > g[7]) steps = g[7]; /* of rows as many as stay in the nearest cache */
+    if (steps > most) steps = most;
+    const long long m = steps * inner;
     {self._bases()}
-    const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
+    const long long place = xf_offset(row, kept, kept_extent, places);
     {" ".join(places)}
     {self._few_elements()}
 {body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
-    }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
+    }} else if (is_next) {{
       XF_INDEPENDENT
       for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t")} }}
     }} else {{
-      const long long side = is_wide ? inner : m, next = is_wide ? places[kept - 2] : 0;
-      for (long long q = 0; q * side < m; ++q)
-        for (long long t = 0; t < side; ++t) {{
-          XF_ONE_BY_ONE; /* vectors would take a compiler long */
-          {self._results("a{0}[0][q * side + t]", "place + q * next + t * apart")}
+      const long long side = is_wide ? kept_extent[kept - 1] : m, turns = is_wide ? steps : 1;
+      for (long long q = 0; q < inner; q += side) {{
+        const long long at = place + xf_offset(q, kept - 1 - over, kept_extent + over + 1, places + over + 1);
+        for (long long s = 0; s < turns; ++s) {{
+          const long long first = s * inner + q, to_first = at + s * places[over];
+          for (long long t = 0; t < side; ++t) {{
+            XF_ONE_BY_ONE; /* vectors would take a compiler long */
+            {self._results("a{0}[0][first + t]", "to_first + t * apart")}
+          }}
         }}
+      }}
     }}
     row += m;
   }}
@@ -2201,8 +2199,10 @@ def _load_shared(target: host_compiler.Target) -> ctypes.CDLL:
         "COLUMNS_WAY": _COLUMNS, "ROWS_WAY": _ROWS, "NARROW_WAY": _NARROW, "SIDES_WAY": _SIDE_BY_SIDE,
     }  # fmt: skip
     defined = "".join(f"#define XF_{name} {value}\n" for name, value in numbers.items())
-    text = native_source.section("prelude") + _section("offset") + _section("order") + defined + _section("plan")
-    return host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
+    text = native_source.section("prelude") + defined + _section("offset") + _section("order") + _section("plan")
+    # Loops that copy an element at a time take up to 1.3 times as long where they cross a line.
+    flags = (*native_engine.COMPACT_OPTIONS, "-falign-loops=32")
+    return host_compiler.load_c(text, flags=flags, target=target)
 
 
 def _address(function: Any) -> int:
