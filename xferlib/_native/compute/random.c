@@ -360,7 +360,7 @@ PyObject *xf_fill_random(PyObject *module, PyObject *arguments)
     unsigned long long low, high, key;
     PyObject *array, *first, *second, *type;
     parameters given;
-    Py_ssize_t count;
+    Py_ssize_t count = 0;
     place p;
     char *out;
     (void)module;
