@@ -450,7 +450,7 @@ PyObject *xf_order_keys(PyObject *module, PyObject *const *given, Py_ssize_t cou
         return PyErr_Format(PyExc_TypeError, "keys are ordered into places");
     xf_meet_arrays(given[2]);
     if (!(keys = row_of(given[0], &each, 0)) || !(places = row_of(given[1], &other, 1)) || each != other ||
-        each > PY_SSIZE_T_MAX / (Py_ssize_t)(2 * sizeof *rows) || !(rows = malloc(2 * (size_t)(each + 1) * sizeof *rows)))
+        each > PTRDIFF_MAX / (Py_ssize_t)(2 * sizeof *rows) || !(rows = malloc(2 * (size_t)(each + 1) * sizeof *rows)))
         return Py_NewRef(Py_False);
     if (each < LONG_COUNT)
         order((const uint64_t *)(void *)keys, (int64_t *)(void *)places, each, rows);
