@@ -1,4 +1,4 @@
-"""The order of a scan's operations: the bits of the documented chunks, whatever computes them."""
+"""The order of a scan's operations: the bits of the documented chunks, by each engine."""
 
 from __future__ import annotations
 
