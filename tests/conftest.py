@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import faulthandler
-import functools
 import gc
 import importlib
 import itertools
@@ -13,11 +12,9 @@ import math
 import os
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,8 +35,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import xferlib as xl
 from tests.needed import ABSENT, among, need
 from tests.pair import Left, Right
-from tests.sizes import IS_LONG
-from xferlib.kernels import host_compiler
 from xferlib.testing import configured, fresh_registry, load_backend
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
@@ -177,25 +172,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"{count:5} skipped: {reason}")
     if ABSENT:
         terminalreporter.write_line(f"without tests that run on every library: {', '.join(ABSENT)}: not installed")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _fast_compiling() -> Iterator[None]:
-    """Have four of five C kernels compiled at -O1, in a third of the time; all of them as users do in a long run.
-
-    Not where what the compiler makes of them is the question: `inspect.unwrap` finds the function without this.
-
-    Which ones follows from their text, so that each test of a kernel has the same every time, and the cache knows it.
-    """
-    load = host_compiler.load_c
-
-    @functools.wraps(load)
-    def load_c(source: str, *, flags: tuple[str, ...], **given: Any) -> Any:
-        is_fast = not IS_LONG and zlib.crc32(source.encode()) % 5
-        return load(source, flags=tuple("-O1" if is_fast and each == "-O3" else each for each in flags), **given)
-
-    with mock.patch.object(host_compiler, "load_c", load_c):
-        yield
 
 
 PLUGIN_DIR = TESTS / "plugin"

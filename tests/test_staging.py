@@ -142,7 +142,8 @@ def setup_of(driver: Driver, ring: Ring | None, *, up: bool, helpers: int = 0, *
     values: dict[str, Any] = {
         "ring": ring.handle if ring is not None else None, "stream": 1, "context": CONTEXT, "is_upward": up,
         "most_chunks": 8, "shared_chunks": 6, "way_chunks": 64, "first_block": 16, "largest_block": CHUNK,
-        "block_parts": 4, "least_piece": 1, "most_piece": 16, "helper_nbytes": 1, "streamed_from": 0, "cached_from": 0,
+        "block_parts": 4, "least_piece": 1, "most_piece": 16, "helper_nbytes": 1, "streamed_from": 0,
+        "cached_from": 1 << 20, "shared_cached_from": 1 << 20,
         "spin_ns": 0, "each_way": helpers + 1, "clearing": helpers + 1, "both_ways": helpers + 1,
     }  # fmt: skip
     setup = _native.Setup(**{**calls, **values, **changed})

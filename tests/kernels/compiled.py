@@ -1,18 +1,15 @@
-"""Programs of kernels as compiled C, many in one translation unit: two processes of the compiler for a whole test."""
+"""Programs of kernels as compiled C, many in one translation unit: one process of the compiler for a whole test."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import inspect
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.sizes import IS_LONG
 from xferlib.errors import KernelError
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.ir import Program
@@ -29,42 +26,29 @@ def _target() -> host_compiler.Target:
 
 
 def compile_all(programs: Sequence[Program]) -> list[NativeKernel]:
-    """The kernels of programs; one that stays on the NumPy engine has no function.
-
-    The first and about a third are compiled as users have them, so that each test sees loops that the compiler has
-    vectorised; all in a long run.
-    """
+    """The kernels of programs; one that stays on the NumPy engine has no function."""
     target = _target()
     kernels = [NativeKernel(each) for each in programs]
-    units: dict[str, list[NativeKernel]] = {"-O1": [], "-O3": []}
-    for kernel in kernels:
-        if not kernel.why_not:
-            kernel.source = native_source.native_source(kernel.program)
-            is_fast = not IS_LONG and units["-O3"] and zlib.crc32(kernel.source.block.encode()) % 3
-            units["-O1" if is_fast else "-O3"].append(kernel)
-    for level, unit in units.items():
-        if unit:
-            _compile(unit, level, target)
-    return kernels
-
-
-def _compile(kernels: Sequence[NativeKernel], level: str, target: host_compiler.Target) -> None:
     parts: dict[str, None] = {}
     blocks, calls = [], set()
     for number, kernel in enumerate(kernels):
-        assert kernel.source is not None
+        if kernel.why_not:
+            continue
+        kernel.source = native_source.native_source(kernel.program)
         kernel.form = (ctypes.c_longlong * len(kernel.source.form))(*kernel.source.form)
         kernel.driver = native_engine._load_driver(target)
         parts |= dict.fromkeys(kernel.source.parts)
         calls |= {*kernel.source.calls}
         name = f"{native_source.ENTRY}_{number}"
         blocks.append(kernel.source.block.replace(f"{native_source.ENTRY}(", f"{name}("))
-    load_c = inspect.unwrap(host_compiler.load_c)  # without the rule of other tests
-    options = tuple(level if each == "-O3" else each for each in native_source.OPTIONS)
-    library = load_c("".join((*parts, native_source.function_text(calls), *blocks)), flags=options, target=target)
+    library = host_compiler.load_c(
+        "".join((*parts, native_source.function_text(calls), *blocks)), flags=native_source.OPTIONS, target=target
+    )
     for number, kernel in enumerate(kernels):
-        entry = getattr(library, f"{native_source.ENTRY}_{number}")
-        kernel.function = ctypes.cast(entry, ctypes.c_void_p).value
+        if not kernel.why_not:
+            entry = getattr(library, f"{native_source.ENTRY}_{number}")
+            kernel.function = ctypes.cast(entry, ctypes.c_void_p).value
+    return kernels
 
 
 def run_both(

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import gc
-import inspect
 import itertools
 import math
 import operator
@@ -24,7 +23,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -63,13 +61,6 @@ from xferlib.kernels.ir import Program
 from xferlib.testing import configured
 
 pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiled_as_for_users() -> Iterator[None]:
-    """At -O3: in most tests one kernel is compiled, in 0.1 s, and would never have a loop that is vectorised at -O1."""
-    with mock.patch.object(host_compiler, "load_c", inspect.unwrap(host_compiler.load_c)):
-        yield
 
 
 ADD = elementwise(lambda x, y: x * 2 + y)

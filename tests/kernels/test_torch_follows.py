@@ -183,6 +183,21 @@ def test_no_grad_is_not_remembered_by_reductions():
     assert not reductions.sum(x.detach()).requires_grad
 
 
+@pytest.mark.parametrize("arguments", [{}, {"exclusive": True}, {"segments": True}])
+def test_no_grad_is_not_remembered_by_scans(device, arguments):
+    scan = xl.scan("a + b", neutral="0")
+    x = torch.ones(40, device=device, requires_grad=True)
+    if "segments" in arguments:
+        arguments = {"segments": torch.zeros(40, dtype=torch.bool, device=device)}
+    for _ in range(2):
+        with torch.no_grad():
+            for _ in range(4):  # from the second call on C repeats it, where it may
+                scan(x, **arguments)
+                scan(x.detach(), **arguments)
+        with pytest.raises(KernelTypeError, match=r"no_grad\(\)"):
+            scan(x, **arguments)
+
+
 # --- forward mode and transforms
 
 

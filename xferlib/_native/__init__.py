@@ -86,8 +86,8 @@ class Setup(ctypes.Structure):
         ("way_chunks", ctypes.c_int64), ("first_block", ctypes.c_int64), ("largest_block", ctypes.c_int64),
         ("block_parts", ctypes.c_int64), ("least_piece", ctypes.c_int64), ("most_piece", ctypes.c_int64),
         ("helper_nbytes", ctypes.c_int64), ("streamed_from", ctypes.c_int64), ("cached_from", ctypes.c_int64),
-        ("patient_from", ctypes.c_int64), ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64),
-        ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
+        ("shared_cached_from", ctypes.c_int64), ("patient_from", ctypes.c_int64), ("spin_ns", ctypes.c_int64),
+        ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 

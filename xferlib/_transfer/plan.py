@@ -120,7 +120,8 @@ def limits(budget: threads.Crew, most: int) -> dict[str, int]:
         "first_block": min(FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
         "block_parts": LARGEST_BLOCK_PARTS, "least_piece": min(PIECE_LEAST, most), "most_piece": most,
         "helper_nbytes": min(HELPER_NBYTES, most), "spin_ns": SPIN_NS if budget.fillers else 0,
-        "cached_from": LONG_FROM, "patient_from": LONG_FROM if budget.fillers else 0,
+        "cached_from": 8 * LONG_FROM, "shared_cached_from": LONG_FROM,
+        "patient_from": LONG_FROM if budget.fillers else 0,
         "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
     }  # fmt: skip
 

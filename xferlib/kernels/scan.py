@@ -13,7 +13,7 @@ from xferlib._core import blocks, observe, registry
 from xferlib._core.arrays import ArrayInfo, share_bytes
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
-from xferlib.kernels.arguments import common_device, needs_gradient
+from xferlib.kernels.arguments import common_device, needs_gradient, requires_gradient
 from xferlib.kernels.calls import check_output, native_dtype, refuse_freed
 from xferlib.kernels.definitions import check_texts
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
@@ -326,7 +326,8 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
             for each in everything:
                 owner.note_use(each, stream)
-        if plan.direct is None and not plan.is_first and found is not out:  # the second call: the first should not wait
+        is_plain = found is not out and not requires_gradient(arrays)  # else no_grad() would hide a gradient later
+        if plan.direct is None and not plan.is_first and is_plain:  # the second call: the first should not wait
             dtypes = [owner.view(each).dtype for each in rows]
             given = [*zip(rows, dtypes, strict=True)]
             plan.direct = plan.kernel.repeat(given, pointers, [(shape, dtype)], stream)

@@ -67,7 +67,8 @@ EXPORT void xf_host_copy(
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
         .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
         .least_piece = most(piece / 4, 1), .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
-        .streamed_from = HOST_PAST_FROM, .patient_from = HOST_PATIENT_FROM,
+        .streamed_from = HOST_PAST_FROM, .cached_from = INT64_MAX, .shared_cached_from = INT64_MAX,
+        .patient_from = HOST_PATIENT_FROM,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };
     Chunk chunk = {.memory = plain};

@@ -97,8 +97,8 @@ static void note_last(Staging *staging) {
 static int goes_past_caches(const Staging *staging, const Region *region) {
     const Setup *setup = &staging->setup;
     if (staging->total < setup->streamed_from) return 0;
-    if (!setup->is_upward || !setup->cached_from || region->parts) return 1;
-    return staging->total < (is_shared(staging) ? 1 : 8) * setup->cached_from;
+    if (!setup->is_upward || region->parts) return 1;
+    return staging->total < (is_shared(staging) ? setup->shared_cached_from : setup->cached_from);
 }
 
 /* Give a free chunk, with the lock held, to the next block. */

@@ -82,7 +82,8 @@ typedef struct {
     int64_t least_piece, most_piece;
     int64_t helper_nbytes; /* of the transfer, for each helper that is called */
     int64_t streamed_from; /* bytes of transfers that go past the processor's caches, beside their link */
-    int64_t cached_from;   /* bytes of uploads that do not, while downloads are at work; alone eight times as many; 0: none */
+    int64_t cached_from;   /* bytes of uploads that do not, */
+    int64_t shared_cached_from; /* and the same while downloads are at work */
     int64_t patient_from;  /* bytes from which on it does not matter that a helper has to wait for a core */
     int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
     int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */
