@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xferlib
@@ -624,12 +624,19 @@ def test_nothing_beyond_the_end_of_turned_elements_is_read(name, dtype):
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("name", ["sum", "argmax"])
-def test_windows_whose_results_are_as_near_as_their_elements(name):
-    x = np.random.default_rng(5).integers(0, 9, 400).astype(np.uint8)
-    for windows, length in ((16, 20), (18, 20), (24, 30), (176, 100), (162, 100)):
-        view = np.lib.stride_tricks.sliding_window_view(x, length)[:windows]
-        expected = _reduce_by_numpy(name, [view], 1)
-        assert all(same_bits(each, expected) for each in repeat_compiled(name, [view], 1))
+@given(
+    windows=st.integers(1, 200),
+    length=st.integers(1, 120),
+    step=st.integers(1, 5),
+    dtype=st.sampled_from(["uint8", "int16"]),
+)
+@example(windows=162, length=100, step=1, dtype="uint8")
+@example(windows=176, length=100, step=1, dtype="uint8")
+def test_windows_whose_results_are_as_near_as_their_elements(name, windows, length, step, dtype):
+    x = np.random.default_rng(5).integers(0, 9, 1200).astype(dtype)
+    view = np.lib.stride_tricks.sliding_window_view(x, length)[::step][:windows]
+    expected = _reduce_by_numpy(name, [view], 1)
+    assert all(same_bits(each, expected) for each in repeat_compiled(name, [view], 1))
 
 
 _STREAMED = [

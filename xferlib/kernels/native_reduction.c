@@ -179,7 +179,7 @@ XF_EXPORT void xf_box(char *buffer, const char *from, long long size, long long 
       return;
     }
   }
-  if (rank == 1) { xf_plane(buffer, from, size, n, apart, pitch, extent[0], stride[0]); return; }
+  if (rank < 2) { xf_plane(buffer, from, size, n, apart, pitch, rank ? extent[0] : 1, rank ? stride[0] : size); return; }
   const long long m = extent[rank - 1], step = stride[rank - 1], least = m > SHORT ? 1 : m > 4 ? 4 : 32;
   long long index[66], inside[66], made = m, best = 0;
   for (long long a = rank - 1; a > 0; --a) { inside[a] = made; made *= extent[a - 1]; index[a] = 0; }
