@@ -35,7 +35,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import xferlib as xl
 from tests.needed import ABSENT, among, need
 from tests.pair import Left, Right
-from xferlib.testing import configured, fresh_registry, load_backend
+from xferlib.testing import configured, fresh_registry, load_backend, native
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -170,6 +170,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     counted = collections.Counter(reason.removeprefix("Skipped: ") for reason in reasons)
     for reason, count in counted.most_common():
         terminalreporter.write_line(f"{count:5} skipped: {reason}")
+    parts = native()
+    for why in {*filter(None, (parts.why_no_staging, parts.why_no_calls))}:
+        terminalreporter.write_line(f"Python has done what C does: {why}")
     if ABSENT:
         terminalreporter.write_line(f"without tests that run on every library: {', '.join(ABSENT)}: not installed")
 

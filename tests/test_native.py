@@ -284,7 +284,7 @@ def test_a_library_is_compiled_again_where_its_sources_or_its_command_differ(
 @compiled
 def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "checksum", lambda: 12345)
-    with pytest.raises(OSError, match=r"another staging\.c; run python -m xferlib\._native\.build"):
+    with pytest.raises(OSError, match=r"other C files; run python -m xferlib\._native\.build"):
         _native.load(_native.LIBRARY)
 
 

@@ -124,7 +124,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
     # Before any call: an old library would read the structures above by offsets that are no longer theirs.
     if made_from != checksum():
-        raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
+        raise OSError(f"{name} was compiled from other C files; run python -m xferlib._native.build")
     pointer, number, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     layout = ctypes.POINTER(StridedLayout)
     filling = (pointer, pointer, *[number] * 5)
@@ -236,7 +236,7 @@ def load_calls(name: str) -> Any:
     """
     module = importlib.import_module(name)
     if module.fingerprint != checksum():
-        raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
+        raise ImportError(f"{name} was compiled from other C files; run python -m xferlib._native.build")
     return module
 
 

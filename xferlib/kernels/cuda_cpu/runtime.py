@@ -114,7 +114,7 @@ def load() -> Any:
             "xferlib._native.build"
         ) from None
     if made_from != _native.checksum():
-        raise UnsupportedError("emulator.so was compiled from another source; run python -m xferlib._native.build")
+        raise UnsupportedError("emulator.so was compiled from other C files; run python -m xferlib._native.build")
     library.xf_run_launch.argtypes = (ctypes.POINTER(EmulatedLaunch), ctypes.POINTER(FaultReport))
     library.xf_run_launch.restype = ctypes.c_uint32
     return library
