@@ -45,6 +45,13 @@ def test_a_narrowing_conversion_counts_the_bytes_of_the_link() -> None:
     assert xl.explain(np.zeros(1 << 20), dtype="float32").nbytes == 4 << 20
 
 
+def test_a_dtype_that_does_not_exist_is_refused_as_that_argument() -> None:
+    with pytest.raises(
+        xl.errors.UnsupportedDTypeError, match=r"^dtype: 'flot32' is not a dtype \(did you mean 'float32'\?\)"
+    ):
+        xl.explain(np.zeros(4), dtype="flot32")
+
+
 @pytest.mark.usefixtures("on_fake")
 def test_a_broken_calibration_file_is_as_good_as_none(tmp_path: Path) -> None:
     (tmp_path / "calibration.json").write_text("{", encoding="utf-8")

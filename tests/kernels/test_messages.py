@@ -37,6 +37,8 @@ RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_functio
         ("T t; z = t", "'t' is read before it has a value", 9),
         ("T t = 1; T t = 2; z = t", "declared already", None),
         ("foo t = x; z = t", "unknown type 'foo'", 0),
+        ("floaq t = x; z = t", r"unknown type 'floaq' \(did you mean 'float'\?\); use a C or NumPy type name", 0),
+        ("z = (floaq)x", r"unknown type 'floaq' \(did you mean 'float'\?\); use a C or NumPy type name", 5),
         ('z = "a"', "is not a number", 4), ("z = x & 1", "& is not defined", None),
         ("z = x }", "C cannot be read|closing brace", None),
         ("#if __CUDA_ARCH__ > 700\nz = x;\n#endif", "is decided by the compiler of a GPU", None),

@@ -225,7 +225,7 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
         return _download(x, owner)
     host = owner.host_view(x) if owner is not None else arrays.as_host_array(x)
     target, place, *_ = describe.target_of(backend, device, None, None)
-    wanted = arrays.check_dtype(host.dtype if dtype is None else dtype)
+    wanted = arrays.check_dtype(host.dtype) if dtype is None else arrays.check_dtype(dtype, what="dtype")
     arrays.check_conversion(host.dtype, wanted)
     if place.kind == "cpu":
         return Explanation(

@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._core.arrays import check_number
 from xferlib._core.dtypes import small_float
 from xferlib._runtime.checks import has
-from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, did_you_mean, quote
+from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, quote
 from xferlib.kernels import functions
 from xferlib.kernels.analysis import conflict
 from xferlib.kernels.c_frontend import parse, preprocess, tree
@@ -40,7 +40,7 @@ from xferlib.kernels.c_frontend.scope import (
 from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits
-from xferlib.kernels.functions import C_TYPES, know_types
+from xferlib.kernels.functions import C_TYPES, know_types, tell_unknown_type
 from xferlib.kernels.guards import HostNumbers
 from xferlib.kernels.ir import (
     FLOAT32,
@@ -158,10 +158,7 @@ def _parse_parameter(piece: list[Token], at: int, text: str, what: str) -> CPara
     generic = None
     if dtype is None:
         if not _TYPE_LETTER.match(type_name):
-            raise fail(
-                f"unknown type {type_name!r}{did_you_mean(type_name, C_TYPES)}; use a C or NumPy type name, or one "
-                "letter for a generic type"
-            )
+            raise fail(f"{tell_unknown_type(type_name)}, or one letter for a generic type")
         generic = type_name
     if is_raw and is_pointer:
         raise fail("'raw' and '*' are two notations for the same; use one")

@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._core import dtypes
 from xferlib._core.arrays import check_number
 from xferlib._core.dtypes import small_float
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels import complex_formulas, formulas
 from xferlib.kernels.formulas import Lowering, by_kind, call, call_wide, core, logical, same
 from xferlib.kernels.ir import (
@@ -496,6 +496,11 @@ def know_types(text: str) -> None:
             found = dtypes.find(SMALL_TYPES[name], what=name)
             assert found is not None
             C_TYPES[name] = found
+
+
+def tell_unknown_type(name: str) -> str:
+    """The message for a name of a kernel's text that is no type."""
+    return f"unknown type {name!r}{did_you_mean(name, {*C_TYPES, *SMALL_TYPES})}; use a C or NumPy type name"
 
 
 VECTOR_PARTS: dict[str, DType] = {"uchar": UINT8} | {

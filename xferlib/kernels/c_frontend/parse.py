@@ -41,7 +41,7 @@ from xferlib.kernels.c_frontend.syntax import (
     templates_in,
 )
 from xferlib.kernels.c_frontend.tree import DeclaredType, TypeName
-from xferlib.kernels.functions import C_TYPES, know_types
+from xferlib.kernels.functions import C_TYPES, know_types, tell_unknown_type
 
 # --- reading
 
@@ -542,7 +542,7 @@ class _Reading:
     def _cast_type(self, node: Any) -> DeclaredType:
         kind = self._descriptor(_part(node, "type"))
         if not kind.pointers and not self._is_known(kind.base):
-            raise self.source.error(f"{str(kind.base)!r} is not a type here", kind.base.at, kind.base.width)
+            raise self.source.error(tell_unknown_type(str(kind.base)), kind.base.at, kind.base.width)
         return kind
 
     def _compound_literal(self, node: Any) -> Any:
@@ -784,8 +784,7 @@ class _Reading:
             if is_product:  # a * b; of values: a pointer would be given its place here
                 known = "" if self.names.get(str(base)) == "" else f": {str(base)!r} is not a type, and this a product"
                 raise self.source.error(f"a statement without effect{known}; assign its value", at)
-            message = f"unknown type {str(base)!r}; use a C or NumPy type name"
-            raise self.source.error(message, base.at, max(base.width, 1))
+            raise self.source.error(tell_unknown_type(str(base)), base.at, max(base.width, 1))
         variables = []
         for each in _declarators(node):
             found = self._variable(each, DeclaredType(base, is_const=is_const, at=base.at))

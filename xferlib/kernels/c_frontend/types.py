@@ -37,7 +37,7 @@ from xferlib.kernels.c_frontend.scope import (
     make_value,
 )
 from xferlib.kernels.c_frontend.translation import Translation
-from xferlib.kernels.functions import fits
+from xferlib.kernels.functions import fits, tell_unknown_type
 from xferlib.kernels.ir import (
     COMPLEX64,
     COMPLEX128,
@@ -74,7 +74,7 @@ class Types:
         """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
         found = self.find(name)
         if found is None:
-            self._t.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
+            self._t.fail(name, tell_unknown_type(str(name)))
         return found
 
     def find(self, name: tree.TypeName) -> Any:
