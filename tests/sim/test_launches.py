@@ -8,6 +8,7 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from tests.sizes import IS_LONG
 from xferlib import sim
 from xferlib.kernels import plans
 from xferlib.sim import launches
-from xferlib.sim.machine import machine
+from xferlib.sim.arrays import SimArray
+from xferlib.sim.machine import Allocation, machine
+from xferlib.sim.memory import Block
+from xferlib.sim.model import Operation
 
 SEEDS = range(400) if IS_LONG else (*range(8), 15, 28)  # the last two use again what a call that failed had taken
 N = 6
@@ -392,3 +396,13 @@ def test_numbers_that_are_assigned_again_and_again_are_converted_or_refused_as_b
             plain = value.item() if isinstance(value, np.generic) and np.dtype(dtype).kind in kinds else value
             expected = _assign_anew(plain, dtype, key, is_on_device=False)
             assert _assign_anew(value, dtype, key, is_on_device=True) == expected, (value, key)
+
+
+@pytest.mark.parametrize("made", [Block, Allocation, SimArray, Operation])
+def test_c_fills_every_slot_of_the_objects_that_it_makes(made: type) -> None:
+    """It allocates them without `__init__`: a slot that its table lacks would be missing in some objects only."""
+    source = Path(launches.__file__).parents[1] / "_native" / "calls" / "simulator.c"
+    own = "ARRAY" if made is SimArray else made.__name__.upper()
+    named = {*re.findall(rf"\bX\({own}, (\w+)\)", source.read_text("utf-8"))}
+    slots = {slot for each in made.__mro__ for slot in getattr(each, "__slots__", ())} - {"__weakref__"}
+    assert slots == named, "add it to SLOTS in simulator.c, to what fills a new object there, and wherever it changes"
