@@ -36,7 +36,8 @@ def gpu(request: pytest.FixtureRequest) -> targets.Target:
 def engine(request: pytest.FixtureRequest) -> targets.Target:
     """Each library and NumPy itself: for tests whose reference is none of them.
 
-    Without a GPU none of them compiles CUDA: `tests.kernels.emulated.as_cuda` runs that source here.
+    ``engine.get(kernel(*map(engine.put, operands)))`` is the result of a kernel there, as a NumPy array. Without a GPU
+    none of them compiles CUDA: `tests.kernels.emulated.as_cuda` runs that source here.
     """
     return targets.target(request.param)
 
