@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Capabilities:
     """The abilities of a backend. A missing ability is a skip with a reason, never a ``hasattr``.
 
-    ``why`` maps the name of a missing ability to the sentence that an error or a skipped test shows.
+    ``why`` maps the name of a missing ability to the sentence that an error or a skipped test shows. It may
+    name more than these flags: what an optional method of `Backend` needs, such as ``device_attributes``.
     """
 
     streams: bool = False

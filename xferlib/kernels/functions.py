@@ -221,7 +221,10 @@ ALIASES = {
 def _define(
     name: str, arity: int, *, b: Meaning = None, i: Meaning = None, f: Meaning = None, c: Meaning = None, **facts: Any
 ) -> None:
-    """Add a function; ``b``, ``i``, ``f`` and ``c`` are what it means for the kinds of operand that it takes."""
+    """Add a function; ``b``, ``i``, ``f`` and ``c`` are what it means for the kinds of operand that it takes.
+
+    Python kernels have it by this name in `python_frontend.NAMESPACE`, small floats as float32, C by a name of its own.
+    """
     given = {"b": b, "i": i, "f": f, "c": c}
     lowerings = {kind: core(each) if isinstance(each, str) else each for kind, each in given.items() if each}
     kinds = "".join("iu" if kind == "i" else kind for kind in lowerings)

@@ -67,6 +67,9 @@ def on_host(spans: Spans) -> Spans:
 class Block:
     """One allocation: its bytes, the accesses to them, and the line that made it.
 
+    ``simulator.c`` makes blocks without `__init__`, fills each slot, and notes plain accesses as `note` does: what
+    changes here changes there.
+
     Args:
         memory: Bytes that hold the block's, from number ``at`` on: small blocks share one piece of memory.
         nbytes: The size.
