@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     for root in roots:
         if not list((root / "xferlib" / "_native").glob("*staging.so")):
             parser.error(f"{root} has no compiled C, so it would be slower; run python -m xferlib._native.build in it")
-    imports = [[import_ms(root, 2 * given.rounds + 1) for root in roots] for _ in range(given.processes)]
+    imports = [[import_ms(root, given.rounds) for root in roots] for _ in range(given.processes)]
     this, other = map(min, zip(*imports, strict=True))
     print(f"importing, beyond NumPy: {this:.1f} ms; the other tree {other:.1f} ms", flush=True)
     found: list[dict[str, Any]] = []
