@@ -130,7 +130,7 @@ def _make_total(name: str, value: int, doc: str) -> Function:
     return _set_name(name, total, doc)
 
 
-def _make_running_total(name: str, value: int, doc: str) -> Function:
+def _make_cumulative(name: str, value: int, doc: str) -> Function:
     """Sums or products so far, in which NaN counts as ``value``."""
 
     def accumulate(xp: Namespace, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
@@ -143,8 +143,8 @@ def _make_running_total(name: str, value: int, doc: str) -> Function:
 
 nansum = _make_total("nansum", 0, "The sum over axes; NaN counts as 0.")
 nanprod = _make_total("nanprod", 1, "The product over axes; NaN counts as 1.")
-nancumsum = _make_running_total("nancumsum", 0, "The sums so far along an axis, or of all elements; NaN counts as 0.")
-nancumprod = _make_running_total(
+nancumsum = _make_cumulative("nancumsum", 0, "The sums so far along an axis, or of all elements; NaN counts as 0.")
+nancumprod = _make_cumulative(
     "nancumprod", 1, "The products so far along an axis, or of all elements; NaN counts as 1."
 )
 
