@@ -203,7 +203,7 @@ def test_the_front_page_claims_the_bounds_of_the_functions() -> None:
 
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:
     for page in PAGES:
-        for noted, needs in re.findall(r"(.*)\n+<!-- (?:page )?needs: (\w+)[\w ]* -->", page.read_text()):
+        for noted, needs in re.findall(r"(?m)^(.*)\n+<!-- (?:page )?needs: (\w+)[\w ]* -->", page.read_text()):
             assert re.match(rf"\*\*Needs \w*{needs}", noted, re.IGNORECASE), f"{page.name}: {noted}"
 
 
