@@ -249,7 +249,7 @@ _COLOURS = {
 def plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s of every contender, one group of bars a case; the time of a call is left to the table."""
     size = (10, 0.28 * sum(len(each.seconds) + 1 for each in results) + 1)
-    with drawing(path, figsize=size, dpi=110) as (figure, axis):
+    with drawing(path, figsize=size) as (figure, axis):
         labels: dict[str, Any] = {}
         ticks, place = [], 0.0
         for result in (each for each in results if each.nbytes):

@@ -246,7 +246,7 @@ def plot(loops: list[Loop], machine: dict[str, Any], path: Path) -> None:
     """Epochs of every loop beside the bound, one group of bars a kind of batch."""
     names = list(dict.fromkeys(name for loop in loops for name in loop.epochs))
     width = 0.8 / len(names)
-    with drawing(path, figsize=(13, 5), dpi=130) as (figure, axis):
+    with drawing(path, figsize=(13, 5)) as (figure, axis):
         for number, name in enumerate(names):
             places = [index + number * width for index, loop in enumerate(loops) if name in loop.epochs]
             heights = [loop.epochs[name] / loop.bound_s for loop in loops if name in loop.epochs]

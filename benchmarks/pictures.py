@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-INK = "#7f7f7f"
+INK, DPI = "#7f7f7f", 130
 _ON_BOTH = {
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
@@ -30,7 +30,7 @@ def drawing(path: Path, **options: Any) -> Iterator[tuple[Any, Any]]:
     import matplotlib.pyplot as plt
 
     with mpl.rc_context(_ON_BOTH):
-        figure, axes = plt.subplots(**options)
+        figure, axes = plt.subplots(dpi=DPI, **options)
         try:
             yield figure, axes
             figure.savefig(path)

@@ -60,13 +60,20 @@ def ours(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return numpys(function, *(xl.to_device(x) if isinstance(x, np.ndarray) else x for x in args), **options)
 
 
+def fetch(results: Sequence[Any]) -> list[Any]:
+    """The results on the host, all in one transfer; errors among them as they are."""
+    arrays = [each for each in results if not isinstance(each, Exception)]
+    hosts = iter(xl.tree.to_host(arrays))
+    return [each if isinstance(each, Exception) else next(hosts) for each in results]
+
+
 def difference(entries: Any, name: str, found: Any, expected: Any, *, refuses: str = "") -> str | None:
     """The difference between a result and NumPy's; None if there is none.
 
     Args:
         entries: The table of the backend.
         name: The function.
-        found, expected: Ours and NumPy's: results or errors.
+        found, expected: Ours, there or on the host, and NumPy's: results or errors.
         refuses: A dtype for which the table may have a refusal.
     """
     if isinstance(found, Exception):
@@ -74,9 +81,9 @@ def difference(entries: Any, name: str, found: Any, expected: Any, *, refuses: s
         is_known = is_known or isinstance(entries.get(name, {}).get(refuses), str)
         is_clear = isinstance(found, (XferError, OverflowError)) or isinstance(expected, Exception)
         return None if is_known and is_clear and "\n" not in str(found) else f"{type(found).__name__}: {found}"
+    host, wanted = found if isinstance(found, np.ndarray) else xl.to_host(found), np.asarray(expected)
     if isinstance(expected, Exception):
-        return f"{xl.to_host(found).dtype} instead of {expected!r}"
-    host, wanted = xl.to_host(found), np.asarray(expected)
+        return f"{host.dtype} instead of {expected!r}"
     if (host.dtype, host.shape) != (wanted.dtype.newbyteorder("="), wanted.shape):
         return f"{host.dtype}{host.shape} instead of {wanted.dtype}{wanted.shape}"
     entry = UNMEASURED if entries is None else _listed(entries.get(name, {}), refuses, _name(wanted.dtype))

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -287,7 +288,6 @@ def functions() -> Iterator[Case]:
 
 def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: bool = False) -> str:
     """The fault in how an argument is refused; empty where there is none, or where it is accepted."""
-    before = xl.configure()
     try:
         call(given)
     except XferError as error:
@@ -298,8 +298,6 @@ def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: boo
         if asks_its_source and "a stranger's object was asked" in str(error):
             return ""
         return f"{type(error).__name__}: {error}"
-    finally:
-        xl.configure(**{name: getattr(before, name) for name in before.__dataclass_fields__})
     return ""
 
 
@@ -307,9 +305,11 @@ def wrongs(cases: Iterable[Case], kinds: Iterable[str]) -> str:
     """The cases that are refused badly, one a line."""
     found = []
     for name, call in cases:
+        before = xl.configure()
         for kind in kinds:
             if said := refuses_well(call, RUBBISH[kind], asks_its_source=name == "prefetch(x)"):
                 found.append(f"{name} <- {kind}: {said}")
+        xl.configure(**asdict(before))
         try:
             xl.synchronize()
         except Exception as error:  # an operation that NumPy computes on the simulator was given rubbish

@@ -29,6 +29,7 @@ from tests.comparing import (
     SCALARS,
     TABLE,
     difference,
+    fetch,
     label,
     numpys,
     ours,
@@ -97,24 +98,26 @@ def _is_chosen(number: int, name: str, backend: str) -> bool:
 def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, backend: str, name: str) -> None:
     arrays = {key: xl.to_device(x) for key, x in ARRAYS.items()}
     function = getattr(xp, name)
-    wrong: list[tuple[str, str | None]] = []
+    chosen = [number for number in range(len(PAIRS)) if _is_chosen(number, name, backend)]
     with quiet():
-        for number, ((one, two, refuses), expected) in enumerate(zip(PAIRS, _expected(name), strict=True)):
-            if not _is_chosen(number, name, backend):
-                continue
-            found = outcome(function, arrays.get(id(one), one), arrays.get(id(two), two))
-            if (reason := difference(entries, name, found, expected, refuses=refuses)) is not None:
+        found = fetch([outcome(function, *(arrays.get(id(each), each) for each in PAIRS[n][:2])) for n in chosen])
+        wrong: list[tuple[str, str | None]] = []
+        for number, result in zip(chosen, found, strict=True):
+            one, two, refuses = PAIRS[number]
+            reason = difference(entries, name, result, _expected(name)[number], refuses=refuses)
+            if reason is not None:
                 wrong.append((f"{name}({label(one)}, {label(two)})", reason))
     report(wrong)
 
 
 @pytest.mark.parametrize("name", OF_ONE)
 def test_one_operand_gives_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
+    cases = [(dtype, FORMS[form](dtype)) for dtype, form in itertools.product(DTYPES, ("array", "0-d"))]
+    found = fetch([ours(getattr(xp, name), x) for _, x in cases])
     wrong = []
-    for dtype, form in itertools.product(DTYPES, ("array", "0-d")):
-        x = FORMS[form](dtype)
-        found, expected = ours(getattr(xp, name), x), numpys(getattr(np, name), x)
-        wrong.append((f"{name}({label(x)})", difference(entries, name, found, expected, refuses=dtype)))
+    for (dtype, x), result in zip(cases, found, strict=True):
+        reason = difference(entries, name, result, numpys(getattr(np, name), x), refuses=dtype)
+        wrong.append((f"{name}({label(x)})", reason))
     report(wrong)
 
 
@@ -174,8 +177,9 @@ def test_new_arrays_have_numpys_dtype_and_that_asked_for_by_any_name(xp: Any, en
     wrong = [("no dtype", difference(entries, name, ours(make, xp), make(np)))]
     for dtype in DTYPES:
         expected = make(np, dtype=dtype)
-        for spelled in (*(spell(dtype) for spell in SPELLINGS), getattr(xp, dtype)):
-            wrong.append((repr(spelled), difference(entries, name, ours(make, xp, dtype=spelled), expected)))
+        spelled = (*(spell(dtype) for spell in SPELLINGS), getattr(xp, dtype))
+        found = fetch([ours(make, xp, dtype=each) for each in spelled])
+        wrong += [(repr(each), difference(entries, name, x, expected)) for each, x in zip(spelled, found, strict=True)]
     report(wrong)
 
 
@@ -200,8 +204,8 @@ def test_arrays_are_joined_as_numpy_promotes_them(backend: str, xp: Any, entries
     if name in ("where", "clip"):
         numbers = (*SCALARS, np.float32(2), np.int64(2))
         pairs += [(FORMS["array"](dtype), number) for dtype, number in itertools.product(DTYPES, numbers)]
-    for one, two in pairs:
-        found, expected = ours(call, xp, one, two), numpys(call, np, one, two)
+    for (one, two), found in zip(pairs, fetch([ours(call, xp, one, two) for one, two in pairs]), strict=True):
+        expected = numpys(call, np, one, two)
         if name.partition(",")[0] in ("clip", "searchsorted") and "complex" in promoted(one, two):
             assert isinstance(found, XferError) or backend != "torch"
             continue

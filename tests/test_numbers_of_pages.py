@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ MARKED = re.compile(r"([\d.]+)\s+(\w+)<!-- ([A-Z_]+(?: \* [A-Z_]+)*) -->")
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "ms": 1_000_000}
 """In bytes and nanoseconds; other words are those of what is counted."""
 PAGES = [path for path in [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
+CONSTANT = re.compile(r"^([A-Z_][A-Z_0-9, ]*) = (.+)$", re.MULTILINE)
 C_CONSTANT = re.compile(r"(?:#define |[{,]\s+)([A-Z_]+)(?: =)? (\(?\d+(?: << \d+)?\)?)(?=[ ,\n])")
 
 
@@ -33,14 +33,12 @@ def values(text: str, known: Mapping[str, int | float] = MappingProxyType({})) -
 def constants() -> dict[str, set[int | float]]:
     """The values of each constant in capitals, in Python's modules and in C."""
     found: dict[str, set[int | float]] = defaultdict(set)
-    nodes = [node for path in (ROOT / "xferlib").rglob("*.py") for node in ast.parse(path.read_text()).body]
+    lines = [each for path in (ROOT / "xferlib").rglob("*.py") for each in CONSTANT.findall(path.read_text())]
     known: dict[str, int | float] = {}
     for _ in range(2):  # some follow from others
-        for node in nodes:
-            if isinstance(node, ast.Assign) and not isinstance(node.targets[0], (ast.Subscript, ast.Attribute)):
-                names = re.findall(r"\w+", ast.unparse(node.targets[0]))
-                for name, value in zip(names, values(ast.unparse(node.value), known), strict=False):
-                    found[name].add(value)
+        for names, text in lines:
+            for name, value in zip(re.findall(r"\w+", names), values(text, known), strict=False):
+                found[name].add(value)
         known = {name: next(iter(each)) for name, each in found.items() if len(each) == 1}
     for path in (ROOT / "xferlib").rglob("*.[ch]"):
         for name, value in C_CONSTANT.findall(path.read_text()):

@@ -24,7 +24,7 @@ def draw_transfers(figures: dict[str, Any], path: Path) -> None:
     results, machine = figures["results"], figures["machine"]
     cases = [case for case, count in Counter(each["case"] for each in results).items() if count > 2]
     rows = -(-len(cases) // 2)
-    options = {"figsize": (11, 3.4 * rows), "dpi": 130, "squeeze": False, "sharex": True, "sharey": True}
+    options = {"figsize": (11, 3.4 * rows), "squeeze": False, "sharex": True, "sharey": True}
     with drawing(path, nrows=rows, ncols=2, **options) as (figure, axes):
         for axis, case in zip(axes.flat, cases, strict=False):
             members = [each for each in results if each["case"] == case]
@@ -56,7 +56,7 @@ def draw_sweep(figures: dict[str, Any], path: Path) -> None:
 
     cases = [each for each in figures["cases"] if len(each["seconds"].get("hot", ())) > 1]
     groups = sorted({each.get("group", each["kind"]) for each in cases})
-    machine, options = figures["machine"], {"figsize": (11, 4.2), "dpi": 130, "sharey": True}
+    machine, options = figures["machine"], {"figsize": (11, 4.2), "sharey": True}
     with drawing(path, ncols=len(REGIMES), **options) as (figure, axes):
         for axis, (regime, meaning) in zip(axes, REGIMES.items(), strict=True):
             for colour, group in zip(COLOURS.values(), groups, strict=False):

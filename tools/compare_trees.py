@@ -5,7 +5,8 @@
 OTHER is the tree of another commit, with its C compiled in place: `git worktree add ../other COMMIT`, or, for a machine
 that gets a copy of this folder alone, `git archive --prefix=other/ COMMIT | tar x`; then `python -m
 xferlib._native.build` in it. `tools/gpu_check.sh trees` does the rest there. ``--backends fake`` shows on any machine
-what the Python of a transfer takes, if the fake accelerator is the same in both trees.
+what the Python of a transfer takes, if the fake accelerator is the same in both trees. The cases are those of `xferlib
+bench sweep`, which both trees must have.
 
 Each tree has a process of its own, which waits while the other one measures: machines drift, so only times from the
 same seconds are compared. Where a process's buffers lie makes some calls a tenth faster or slower for as long as it
@@ -126,7 +127,7 @@ def report(found: list[dict[str, Any]]) -> str:
     groups: dict[str, list[float]] = {}
     for each in found:
         if "ratio" in each:
-            groups.setdefault(" ".join(each["case"].split()[:2]), []).append(each["ratio"])
+            groups.setdefault(each["case"].partition(":")[0].rpartition(" ")[0], []).append(each["ratio"])
     for name, ratios in groups.items():
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
         lines.append(f"| {name} | {len(ratios)} | {statistics.median(ratios):.2f} | {mean:.2f} | {min(ratios):.2f} |")
@@ -157,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
     for root in roots:
         if not list((root / "xferlib" / "_native").glob("*staging.so")):
             parser.error(f"{root} has no compiled C, so it would be slower; run python -m xferlib._native.build in it")
-    imports = [[import_ms(root, 2 * given.rounds + 1) for root in roots] for _ in range(given.processes)]
+    imports = [[import_ms(root, given.rounds) for root in roots] for _ in range(given.processes)]
     this, other = map(min, zip(*imports, strict=True))
     print(f"importing, beyond NumPy: {this:.1f} ms; the other tree {other:.1f} ms", flush=True)
     found: list[dict[str, Any]] = []

@@ -25,9 +25,8 @@ class Space:
         return xl.to_device(x, backend=self.name)
 
     def get(self, y: Any) -> Any:
-        if isinstance(y, (tuple, list)):
-            return tuple(map(self.get, y))
-        return xl.to_host(y)
+        """An array on the host, or a tuple of those of a list or a tuple, in one transfer."""
+        return tuple(xl.tree.to_host([*y])) if isinstance(y, (tuple, list)) else xl.to_host(y)
 
     def put_all(self, values: Any) -> Any:
         """NumPy arrays among values, also in lists, as arrays of the library."""

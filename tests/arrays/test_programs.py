@@ -98,7 +98,6 @@ def test_a_program_does_what_numpys_does(space: Space, seed: int) -> None:
         if expected is not None:
             theirs.append(np.array(expected) if isinstance(expected, np.generic) else expected)
             ours.append(found)
-        for one, two in zip(ours, theirs, strict=True):
-            there = space.get(one)
+        for there, two in zip(space.get(ours), theirs, strict=True):
             assert (there.dtype, there.shape) == (two.dtype, two.shape)
             np.testing.assert_array_equal(there, two)

@@ -506,14 +506,6 @@ def outer(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     return binary_kernel("multiply")(primitives.expand_dims(lib, given[0], 1), given[1])
 
 
-def dot(lib: Primitives, x1: Array, x2: Array, /) -> Array:
-    """The dot product over the last axis of one array and the last but one, or the only one, of the other."""
-    first, second = (lib.info(lib.array("dot", each)).shape for each in (x1, x2))
-    if not first or not second:
-        return binary_kernel("multiply")(lib.array("dot", x1), lib.array("dot", x2))
-    return tensordot(lib, x1, x2, axes=((-1,), (max(-2, -len(second)),)))
-
-
 # Linear algebra.
 
 _Shapes = Callable[[Shape, int, int], tuple[Shape, ...]]

@@ -236,14 +236,6 @@ def _make_shape_methods(lib: Primitives, namespace: Any, around: Callable[[Metho
             lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis
         )
 
-    def conj(self: Array) -> Array:
-        """The complex conjugates."""
-        return namespace.conj(self)
-
-    def dot(self: Array, other: Array) -> Array:
-        """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
-        return extensions.dot(lib, self, other)
-
     def transposed(self: Array) -> Array:
         """A view with the axes reversed."""
         return _transpose(lib, self)
@@ -262,20 +254,13 @@ def _make_shape_methods(lib: Primitives, namespace: Any, around: Callable[[Metho
 
     parts = {"T": transposed, "mT": matrix_transposed, "real": real, "imag": imag}
     properties = {name: property(around(function)) for name, function in parts.items()}
-    methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
-    return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
+    methods = (astype, reshape, ravel, copy, transpose, squeeze)
+    functions = {"conj": namespace.conj, "conjugate": namespace.conj, "dot": namespace.dot}
+    return {each.__name__: each for each in methods} | functions | properties
 
 
 def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
     """NumPy's methods and properties that are functions of the namespace; a library's own by these names stay."""
-
-    def argsort(self: Array, axis: int = -1) -> Array:
-        """The indices that sort the elements along an axis."""
-        return namespace.argsort(self, axis=axis)
-
-    def clip(self: Array, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - NumPy's names
-        """The elements limited to ``min .. max``; None: no limit."""
-        return namespace.clip(self, min, max)
 
     def cumprod(self: Array, axis: int | None = None, dtype: Any = None) -> Array:
         """The products so far along an axis; None: of all elements in C order."""
@@ -295,24 +280,11 @@ def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
         """A copy of the elements along one axis, in C order."""
         return primitives.reshape(lib, lib.copy(self), -1)
 
-    def nonzero(self: Array) -> tuple[Array, ...]:
-        """The indices of the elements that are not 0, one array for each axis."""
-        found: tuple[Array, ...] = namespace.nonzero(self)
-        return found
-
-    def repeat(self: Array, repeats: Any, axis: int | None = None) -> Array:
-        """Each element several times, along an axis; None: of all elements in C order."""
-        return namespace.repeat(self, repeats, axis=axis)
-
     def round(self: Array, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
         """The nearest integers, ties to even, in the same dtype."""
         if decimals != 0:
             raise ArgumentError(f"round: decimals={quote(decimals)}; only 0 is known: scale x before and after it")
         return namespace.round(self)
-
-    def swapaxes(self: Array, axis1: int, axis2: int) -> Array:
-        """A view with two axes exchanged."""
-        return lib.view_as_shadow(self, lib.shadow(self).swapaxes(axis1, axis2))
 
     def take(self: Array, indices: Any, axis: int | None = None) -> Array:
         """Parts along an axis, by their indices; None: of all elements in C order."""
@@ -323,8 +295,9 @@ def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
         "itemsize": property(lambda self: lib.info(self).dtype.itemsize, doc="The bytes of one element."),
         "nbytes": property(lambda self: lib.info(self).nbytes, doc="The bytes of all elements."),
     }
-    methods = (argsort, clip, cumprod, cumsum, fill, flatten, nonzero, repeat, round, swapaxes, take)
-    return {each.__name__: each for each in methods} | properties
+    methods = (cumprod, cumsum, fill, flatten, round, take)
+    functions = {name: getattr(namespace, name) for name in ("argsort", "clip", "nonzero", "repeat", "swapaxes")}
+    return {each.__name__: each for each in methods} | functions | properties
 
 
 def _along(lib: Primitives, x: Array, axis: int | None) -> tuple[Array, int]:

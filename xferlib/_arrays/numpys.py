@@ -101,6 +101,13 @@ def _insert_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if n in axes else each for n, each in enumerate(shape))
 
 
+def _set_name(name: str, function: Function, doc: str) -> Function:
+    """``function`` with the name and the docstring of a public one."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 # --- missing values
 
 
@@ -113,29 +120,33 @@ def _count(xp: Namespace, a: Array, axis: Axis, *, keepdims: bool) -> Array:
     return xp.sum(_cast(xp, xp.logical_not(xp.isnan(a)), _INDEX), axis=axis, keepdims=keepdims)
 
 
-def nansum(xp: Namespace, a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
-    """The sum over axes; NaN counts as 0."""
-    return xp.sum(_fill_nan(xp, a, _info("nansum", a), 0), axis=axis, dtype=dtype, keepdims=keepdims)
+def _make_total(name: str, value: int, doc: str) -> Function:
+    """A sum or product over axes in which NaN counts as ``value``."""
+
+    def total(xp: Namespace, a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        filled = _fill_nan(xp, a, _info(name, a), value)
+        return getattr(xp, name.removeprefix("nan"))(filled, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    return _set_name(name, total, doc)
 
 
-def nanprod(xp: Namespace, a: Array, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
-    """The product over axes; NaN counts as 1."""
-    return xp.prod(_fill_nan(xp, a, _info("nanprod", a), 1), axis=axis, dtype=dtype, keepdims=keepdims)
+def _make_cumulative(name: str, value: int, doc: str) -> Function:
+    """Sums or products so far, in which NaN counts as ``value``."""
+
+    def accumulate(xp: Namespace, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
+        filled = _fill_nan(xp, a, _info(name, a), value)
+        standard = getattr(xp, name.replace("nancum", "cumulative_"))
+        return standard(_flat(xp, filled) if axis is None else filled, axis=axis or 0, dtype=dtype)
+
+    return _set_name(name, accumulate, doc)
 
 
-def _accumulate(xp: Namespace, name: str, standard: str, a: Array, axis: int | None, dtype: Any, value: int) -> Array:
-    filled = _fill_nan(xp, a, _info(name, a), value)
-    return getattr(xp, standard)(_flat(xp, filled) if axis is None else filled, axis=axis or 0, dtype=dtype)
-
-
-def nancumsum(xp: Namespace, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
-    """The sums so far along an axis, or of all elements; NaN counts as 0."""
-    return _accumulate(xp, "nancumsum", "cumulative_sum", a, axis, dtype, 0)
-
-
-def nancumprod(xp: Namespace, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
-    """The products so far along an axis, or of all elements; NaN counts as 1."""
-    return _accumulate(xp, "nancumprod", "cumulative_prod", a, axis, dtype, 1)
+nansum = _make_total("nansum", 0, "The sum over axes; NaN counts as 0.")
+nanprod = _make_total("nanprod", 1, "The product over axes; NaN counts as 1.")
+nancumsum = _make_cumulative("nancumsum", 0, "The sums so far along an axis, or of all elements; NaN counts as 0.")
+nancumprod = _make_cumulative(
+    "nancumprod", 1, "The products so far along an axis, or of all elements; NaN counts as 1."
+)
 
 
 def _mean_of_numbers(xp: Namespace, a: Array, axis: Axis, *, keepdims: bool) -> Array:
@@ -185,42 +196,29 @@ def nanstd(
     return xp.sqrt(nanvar(xp, a, axis, ddof=ddof, correction=correction, keepdims=keepdims))
 
 
-def _extreme(xp: Namespace, name: str, a: Array, axis: Axis, *, keepdims: bool) -> Array:
-    info, reduce = _info(name, a), getattr(xp, name.removeprefix("nan"))
-    if not _is_inexact(info):
-        return reduce(a, axis=axis, keepdims=keepdims)
-    _refuse_complex(name, info.dtype)
-    found = reduce(_fill_nan(xp, a, info, xp.inf if name == "nanmin" else -xp.inf), axis=axis, keepdims=keepdims)
-    return xp.where(xp.all(xp.isnan(a), axis=axis, keepdims=keepdims), xp.nan, found)
+def _make_extreme(name: str, nothing: float, doc: str) -> Function:
+    """The least or greatest number over axes, or its position; ``nothing`` where there is none."""
+    filler = math.inf if name.endswith("min") else -math.inf
+
+    def find(xp: Namespace, a: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        info, reduce = _info(name, a), getattr(xp, name.removeprefix("nan"))
+        if not _is_inexact(info):
+            return reduce(a, axis=axis, keepdims=keepdims)
+        _refuse_complex(name, info.dtype)
+        found = reduce(_fill_nan(xp, a, info, filler), axis=axis, keepdims=keepdims)
+        return xp.where(xp.all(xp.isnan(a), axis=axis, keepdims=keepdims), nothing, found)
+
+    return _set_name(name, find, doc)
 
 
-def nanmin(xp: Namespace, a: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """The least number over axes; NaN where there is none."""
-    return _extreme(xp, "nanmin", a, axis, keepdims=keepdims)
-
-
-def nanmax(xp: Namespace, a: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """The greatest number over axes; NaN where there is none."""
-    return _extreme(xp, "nanmax", a, axis, keepdims=keepdims)
-
-
-def _place(xp: Namespace, name: str, a: Array, axis: int | None, *, keepdims: bool) -> Array:
-    info, find = _info(name, a), getattr(xp, name.removeprefix("nan"))
-    if not _is_inexact(info):
-        return find(a, axis=axis, keepdims=keepdims)
-    _refuse_complex(name, info.dtype)
-    found = find(_fill_nan(xp, a, info, xp.inf if name == "nanargmin" else -xp.inf), axis=axis, keepdims=keepdims)
-    return xp.where(xp.all(xp.isnan(a), axis=axis, keepdims=keepdims), -1, found)
-
-
-def nanargmin(xp: Namespace, a: Array, axis: int | None = None, *, keepdims: bool = False) -> Array:
-    """The position of the least number along an axis, or of all; -1 where there is none."""
-    return _place(xp, "nanargmin", a, axis, keepdims=keepdims)
-
-
-def nanargmax(xp: Namespace, a: Array, axis: int | None = None, *, keepdims: bool = False) -> Array:
-    """The position of the greatest number along an axis, or of all; -1 where there is none."""
-    return _place(xp, "nanargmax", a, axis, keepdims=keepdims)
+nanmin = _make_extreme("nanmin", math.nan, "The least number over axes; NaN where there is none.")
+nanmax = _make_extreme("nanmax", math.nan, "The greatest number over axes; NaN where there is none.")
+nanargmin = _make_extreme(
+    "nanargmin", -1, "The position of the least number along an axis, or of all; -1 where there is none."
+)
+nanargmax = _make_extreme(
+    "nanargmax", -1, "The position of the greatest number along an axis, or of all; -1 where there is none."
+)
 
 
 def nan_to_num(
@@ -379,32 +377,26 @@ def _share(method: str, xp: Any, at: Any, low: Any) -> Any:
     return part
 
 
-def quantile(
-    xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
-) -> Array:
-    """Quantiles over axes; those of several ``q`` from 0 to 1 along a new first axis. NaN where there is a NaN."""
-    return _quantiles(xp, "quantile", a, q, axis, method, keepdims=keepdims)
+def _make_quantile(name: str, doc: str) -> Function:
+    def find(
+        xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
+    ) -> Array:
+        return _quantiles(xp, name, a, q, axis, method, keepdims=keepdims)
+
+    return _set_name(name, find, doc)
 
 
-def percentile(
-    xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
-) -> Array:
-    """Quantiles over axes, as `quantile`, for ``q`` from 0 to 100."""
-    return _quantiles(xp, "percentile", a, q, axis, method, keepdims=keepdims)
-
-
-def nanquantile(
-    xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
-) -> Array:
-    """Quantiles over axes of what is not NaN, as `quantile`; NaN where there is nothing else."""
-    return _quantiles(xp, "nanquantile", a, q, axis, method, keepdims=keepdims)
-
-
-def nanpercentile(
-    xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
-) -> Array:
-    """Quantiles over axes of what is not NaN, as `percentile`; NaN where there is nothing else."""
-    return _quantiles(xp, "nanpercentile", a, q, axis, method, keepdims=keepdims)
+quantile = _make_quantile(
+    "quantile",
+    "Quantiles over axes; those of several ``q`` from 0 to 1 along a new first axis. NaN where there is a NaN.",
+)
+percentile = _make_quantile("percentile", "Quantiles over axes, as `quantile`, for ``q`` from 0 to 100.")
+nanquantile = _make_quantile(
+    "nanquantile", "Quantiles over axes of what is not NaN, as `quantile`; NaN where there is nothing else."
+)
+nanpercentile = _make_quantile(
+    "nanpercentile", "Quantiles over axes of what is not NaN, as `percentile`; NaN where there is nothing else."
+)
 
 
 def _quantiles(xp: Namespace, name: str, a: Array, given: Any, axis: Axis, method: str, *, keepdims: bool) -> Array:
@@ -581,9 +573,7 @@ def _at_least(ndim: int, name: str, doc: str) -> Function:
         found = tuple(_with_axes(xp, name, each, ndim) for each in arys)
         return found[0] if len(found) == 1 else found
 
-    at_least.__name__ = at_least.__qualname__ = name
-    at_least.__doc__ = doc
-    return at_least
+    return _set_name(name, at_least, doc)
 
 
 def _with_axes(xp: Namespace, name: str, x: Array, ndim: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -558,12 +559,16 @@ def _format_program(params: list[Param], nodes: tuple[Node, ...], stores: tuple[
     for node in nodes:
         attr = "" if node.attr is None else f" {_attr_text(node.attr)}"
         operands = "".join(f" {names[id(each)]}" for each in node.args)
-        lines.append(f"{names[id(node)]} = {node.op}{attr}{operands} : {node.dtype}")
+        lines.append(f"{names[id(node)]} = {node.op}{attr}{operands} : {_dtype_text(node.dtype)}")
     for store in stores:
         index = "" if store.index is None else f"[{names[id(store.index)]}]"
         mask = "" if store.mask is None else f" if {names[id(store.mask)]}"
         lines.append(f"store {store.param}{index} {names[id(store.value)]}{mask}")
     return "\n".join(lines)
+
+
+_dtype_text = functools.cache(str)
+"""A dtype in words, which NumPy makes anew each time: half of the time that a program of few nodes takes to format."""
 
 
 def _attr_text(attr: Any) -> str:
