@@ -328,6 +328,8 @@ def main(arguments: list[str] | None = None) -> int:
     reported = [each for each in found if chosen.all or is_enforced(each.rule, each.file)]
     for each in reported:
         print(each)
+    if reported:
+        print("the rules and the glossary are in CONTRIBUTING.md: Names and docstrings, Words")
     return 1 if reported else 0
 
 
