@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,20 @@ class Program:
         variable = self.translation.variables[name]
         raw = ctypes.string_at(self.address + variable.offset, variable.nbytes)
         return np.frombuffer(raw, dtype)
+
+
+_INCLUDE = re.compile("^ *#include .*$", re.MULTILINE)
+
+
+def combine_sources(sources: Iterable[str]) -> str:
+    """One source of many: the kernel `k` of number 9 becomes `k9`, in its own namespace; lines keep their numbers."""
+    includes: dict[str, None] = {}
+    spaces = []
+    for number, source in enumerate(sources):
+        includes |= dict.fromkeys(_INCLUDE.findall(source))
+        text = re.sub(r"(?<=__global__ void )k\b", f"k{number}", _INCLUDE.sub("", source))
+        spaces.append(f"namespace case{number} {{\n#line 1\n{text}\n}}")
+    return "\n".join([*includes, *spaces])
 
 
 class Bodies:

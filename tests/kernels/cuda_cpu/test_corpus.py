@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.cuda_cpu.running import compile_cuda, needs_cc, needs_nvrtc
+from tests.kernels.cuda_cpu.running import combine_sources, compile_cuda, needs_cc, needs_nvrtc
 from xferlib.kernels.cuda_cpu.code import CpuCode, compile_ptx
 from xferlib.kernels.cuda_cpu.module import CpuModule
 
@@ -574,24 +574,16 @@ case(
 )  # fmt: skip
 
 
-_INCLUDE = re.compile("^#include .*$", re.MULTILINE)
-
-
 @functools.cache
 def compile_cases(options: tuple[str, ...], *, checked: bool) -> CpuCode:
-    """The code of the cases with these options; the kernel `k` of the case of number 9 is `k9`."""
-    spaces, includes = [], {}
-    for number, case in enumerate(CASES):
-        if case.options == options:
-            includes |= dict.fromkeys(_INCLUDE.findall(case.source))
-            source = re.sub(r"(?<=__global__ void )k\b", f"k{number}", _INCLUDE.sub("", case.source))
-            spaces.append(f"namespace case{number} {{ {source}\n}}")
-    return compile_ptx(compile_cuda("\n".join([*includes, *spaces]), *options), is_checked=checked)
+    source = combine_sources(each.source for each in CASES if each.options == options)
+    return compile_ptx(compile_cuda(source, *options), is_checked=checked)
 
 
 def run(case: Case, *, checked: bool) -> np.ndarray:
     code = compile_cases(case.options, checked=checked)
-    own = re.compile(rf"(_Z.*\d)?k{CASES.index(case)}([A-Z].*)?")  # with the name of a template's instance around it
+    number = [each.name for each in CASES if each.options == case.options].index(case.name)
+    own = re.compile(rf"(_Z.*\d)?k{number}([A-Z].*)?")  # with the name of a template's instance around it
     (name,) = filter(own.fullmatch, code.translation.kernels)
     module = CpuModule(code, np.zeros(code.variables_nbytes, np.uint8))
     module.initialise()

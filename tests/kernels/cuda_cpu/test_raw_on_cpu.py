@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -19,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.kernels.cuda_cpu.running import PTX
+from tests.kernels.cuda_cpu.running import PTX, combine_sources
 from tests.kernels.targets import has_nvrtc, need_nvrtc
 from tests.needed import need
 from tests.processes import printed
@@ -247,10 +248,16 @@ extern "C" __global__ void k(float *x, int n) {
 }
 
 
+@functools.cache
+def compile_faulty() -> xl.RawModule:
+    return xl.raw_module(combine_sources(FAULTY.values()))
+
+
 @pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
 @pytest.mark.parametrize("kind", FAULTY)
 def test_a_fault_is_reported_with_its_line(checked: None, kind: str, schedule: str) -> None:
-    kernel = xl.raw_module(FAULTY[kind]).get_function("k")
+    name = f"k{[*FAULTY].index(kind)}"
+    kernel = compile_faulty().get_function(name)
     x = xl.to_device(np.zeros(32, np.float32))
     with configured(kernel_schedule=schedule, loop_turns=10_000), pytest.raises(KernelFaultError) as caught:
         kernel(1, 64, (x, 32))
@@ -259,7 +266,7 @@ def test_a_fault_is_reported_with_its_line(checked: None, kind: str, schedule: s
     line = (3, 4) if kind in ("race", "divergent barrier") else (4,)
     assert error.kind == kind
     assert error.line in line, str(error)
-    assert str(error).startswith(f"k(), line {error.line}: thread (")
+    assert str(error).startswith(f"{name}(), line {error.line}: thread (")
     if kind == "out of bounds":
         assert error.index == 32
         assert "argument 'x'" in str(error)
