@@ -150,7 +150,7 @@ class Trial(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What is wrong with the outcome; empty where nothing is."""
+        """The fault in the outcome; empty where nothing is."""
         if self.outcome.startswith("exit status"):
             return f"{self.outcome}\n{self.text}"
         is_small = self.took_s <= LIMIT_S and self.nbytes <= LIMIT_NBYTES

@@ -587,7 +587,7 @@ CORNERS = {
     "rcp.approx.ftz.f64 %fd1, 0d4008000000000000; mov.b64 {%r2,%r1}, %fd1;": 0x3FD55555,
     "vote.sync.ballot.b32 %r1, 1, -1;": 1,
 }
-"""What instructions leave in %r1."""
+"""The value that instructions leave in %r1."""
 
 
 @needs_cc

@@ -1210,7 +1210,7 @@ def _allocate(writer: FunctionWriter, _item: Instruction) -> None:
 
 @_covers("stacksave", "createpolicy")
 def _give_nothing(writer: FunctionWriter, item: Instruction) -> None:
-    """What no other instruction here looks at."""
+    """Give a number that no other instruction here looks at."""
     writer.assign(item.operands[0], "u64", "0ull")
 
 
