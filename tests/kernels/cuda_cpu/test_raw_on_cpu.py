@@ -214,26 +214,11 @@ def test_a_variable_that_there_is_not(module: Any) -> None:
         module.get_global("weight")
 
 
-FAULTY = {
+FAULTY = {  # races, barriers and values that nothing sets: test_sanitizer_examples.py
     "out of bounds": """
 extern "C" __global__ void k(float *x, int n) {
     int i = threadIdx.x;
     if (i <= n) x[i] = 1;
-}""",
-    "uninitialised": """
-extern "C" __global__ void k(float *x, int n) {
-    __shared__ float s[64]; if (threadIdx.x > 3) s[threadIdx.x] = 0; __syncthreads();
-    x[threadIdx.x % n] = s[threadIdx.x];
-}""",
-    "race": """
-extern "C" __global__ void k(float *x, int n) {
-    __shared__ float s[64]; s[threadIdx.x] = 0; __syncthreads(); s[threadIdx.x] = threadIdx.x;
-    if (threadIdx.x < n) x[threadIdx.x] = s[63 - threadIdx.x];
-}""",
-    "divergent barrier": """
-extern "C" __global__ void k(float *x, int n) {
-    if (threadIdx.x < 32) { x[0] = 1; __syncthreads(); } else
-    { __syncthreads(); }
 }""",
     "endless": """
 extern "C" __global__ void k(float *x, int n) {
@@ -263,10 +248,9 @@ def test_a_fault_is_reported_with_its_line(checked: None, kind: str, schedule: s
         kernel(1, 64, (x, 32))
         xl.synchronize()
     error = caught.value
-    line = (3, 4) if kind in ("race", "divergent barrier") else (4,)
     assert error.kind == kind
-    assert error.line in line, str(error)
-    assert str(error).startswith(f"{name}(), line {error.line}: thread (")
+    assert str(error).startswith(f"{name}(), line 4: thread (")
+    assert error.line == 4
     if kind == "out of bounds":
         assert error.index == 32
         assert "argument 'x'" in str(error)

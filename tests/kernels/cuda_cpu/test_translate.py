@@ -47,11 +47,10 @@ def translate(text: str, *, checked: bool = False) -> TranslatedModule:
     return emit.translate(ptx.parse(text), checked=checked)
 
 
-def evaluate(
-    body: str, ptx_type: str, dtype: type, result: str, *, checked: bool = False, block: int = 1, before: str = ""
-) -> np.ndarray:
+def evaluate(body: str, ptx_type: str, dtype: type, result: str, **options: Any) -> np.ndarray:
     """The value of register `result` at the end, for each thread."""
-    return evaluate_all([body], ptx_type, dtype, result, checked=checked, block=block, before=before)[0]
+    found: np.ndarray = evaluate_all([body], ptx_type, dtype, result, **options)[0]
+    return found
 
 
 def evaluate_all(
@@ -743,51 +742,16 @@ def to_int(mode: Callable[[np.ndarray], np.ndarray], least: int, most: int) -> C
     return apply
 
 
-def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """By exact fractions."""
-    result = np.empty(len(a), np.float32)
-    for i, (x, y, z) in enumerate(zip(f32(a).astype(float), f32(b).astype(float), f32(c).astype(float), strict=True)):
-        plain = x * y + z
-        if not np.isfinite(plain) or plain == 0 or not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
-            result[i] = plain
-            continue
-        exact = Fraction(x) * Fraction(y) + Fraction(z)
-        result[i] = round_fraction(exact, plain)
-    return bits32(result)
-
-
-def round_fraction(exact: Fraction, near: float) -> np.float32:
-    guess = np.float32(near)
-    if not np.isfinite(guess):
-        return (
-            guess
-            if abs(exact) >= Fraction(2) ** 128 - Fraction(2) ** 103
-            else np.copysign(np.float32(3.4028235e38), guess)
-        )
-    candidates = [guess, np.nextafter(guess, np.float32(np.inf)), np.nextafter(guess, np.float32(-np.inf))]
-    finite = [c for c in candidates if np.isfinite(c)]
-    return min(finite, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.uint32)) & 1))
-
-
-def directed(function: Callable[..., np.ndarray], up: bool) -> Callable[..., np.ndarray]:
-    """Rounding up or down of an operation that is exact in longdouble, or nearly: the nearest float, then one step."""
-
-    def apply(*bits: np.ndarray) -> np.ndarray:
-        exact = function(*(f32(b).astype(np.longdouble) for b in bits))
-        near = exact.astype(np.float32)
-        wrong = (near.astype(np.longdouble) < exact) if up else (near.astype(np.longdouble) > exact)
-        stepped = np.nextafter(near, np.float32(np.inf if up else -np.inf))
-        return bits32(np.where(wrong, stepped, near))
-
-    return apply
-
-
 def rounded(function: Callable[..., Any], mode: str, *, is_sum: bool = False) -> Callable[..., np.ndarray]:
-    """An operation in fractions, rounded as `mode` says; NumPy's where there is an infinity or NaN."""
+    """An operation in fractions, rounded as `mode` says, `n` to the nearest; NumPy's where there is an infinity or NaN."""
 
     def apply(*bits: np.ndarray) -> np.ndarray:
         lanes = zip(*(f32(b).astype(float) for b in bits), strict=True)
         return np.array([one(*lane) for lane in lanes], np.uint32)
+
+    def widen(value: np.float32) -> Fraction:
+        infinity = Fraction(2) ** (128 if mode == "n" else 999)
+        return Fraction(float(value)) if np.isfinite(value) else infinity * (1 if value > 0 else -1)
 
     def one(*values: float) -> int:
         plain = function(*(np.float64(value) for value in values))
@@ -799,12 +763,15 @@ def rounded(function: Callable[..., Any], mode: str, *, is_sum: bool = False) ->
             opposite = (is_sum and any(terms)) or len({bool(np.signbit(term)) for term in terms}) == 2
             return 0x80000000 if np.signbit(plain) or (is_sum and opposite and mode == "m") else 0
         near = np.float32(float(exact))
-        wide = Fraction(float(near)) if np.isfinite(near) else Fraction(2) ** 999 * (1 if near > 0 else -1)
-        towards = {"z": -1 if exact > 0 else 1, "m": -1, "p": 1}[mode]
-        if towards < 0 and wide > exact:
-            near = np.nextafter(near, np.float32(-np.inf))
-        elif towards > 0 and wide < exact:
-            near = np.nextafter(near, np.float32(np.inf))
+        found = near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))
+        if mode == "n":
+            near = min(found, key=lambda each: (abs(widen(each) - exact), int(each.view(np.uint32)) & 1))
+        else:
+            is_up = mode == "p" or (mode == "z" and exact < 0)
+            if is_up and widen(near) < exact:
+                near = found[1]
+            elif not is_up and widen(near) > exact:
+                near = found[2]
         return int(near.view(np.uint32))
 
     return apply
@@ -951,12 +918,9 @@ OPS = [
     Op("mul.f32 {0}, {1}, {2}", "fff", lambda a, b: bits32(f32(a) * f32(b))),
     Op("mul.ftz.f32 {0}, {1}, {2}", "fff", lambda a, b: flush(bits32(f32(flush(a)) * f32(flush(b))))),
     Op("add.sat.f32 {0}, {1}, {2}", "fff", lambda a, b: bits32(np.where((s := f32(a) + f32(b)) > 0, np.minimum(s, 1), np.float32(0)))),
-    Op("mul.rp.f32 {0}, {1}, {2}", "fff", directed(lambda a, b: a * b, True)),
-    Op("mul.rm.f32 {0}, {1}, {2}", "fff", directed(lambda a, b: a * b, False)),
     Op("div.rn.f32 {0}, {1}, {2}", "fff", lambda a, b: bits32(f32(a) / f32(b))),
     Op("sqrt.rn.f32 {0}, {1}", "ff", lambda a: bits32(np.sqrt(f32(a)))),
     Op("rcp.rn.f32 {0}, {1}", "ff", lambda a: bits32(np.float32(1) / f32(a))),
-    Op("fma.rn.f32 {0}, {1}, {2}, {3}", "ffff", fma32),
     Op("neg.f32 {0}, {1}", "ff", lambda a: bits32(-f32(a))),
     Op("abs.f32 {0}, {1}", "ff", lambda a: bits32(np.abs(f32(a)))),
     Op("min.f32 {0}, {1}, {2}", "fff", lambda a, b: minmax((a, b), False)),
@@ -970,7 +934,7 @@ OPS = [
     Op("cvt.rn.f32.f64 {0}, {1}", "fg", lambda a: bits32(f64(a).astype(np.float32))),
     *(Op(f"add.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a + b, m, is_sum=True)) for m in "zmp"),
     *(Op(f"mul.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a * b, m)) for m in "zmp"),
-    *(Op(f"fma.r{m}.f32 {{0}}, {{1}}, {{2}}, {{3}}", "ffff", rounded(lambda a, b, c: a * b + c, m, is_sum=True)) for m in "zmp"),
+    *(Op(f"fma.r{m}.f32 {{0}}, {{1}}, {{2}}, {{3}}", "ffff", rounded(lambda a, b, c: a * b + c, m, is_sum=True)) for m in "nzmp"),
     *(Op(f"div.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a / b if b else np.divide(float(a), float(b)), m)) for m in "zmp"),
     Op("add.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a + b)),
     Op("sub.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a - b)),
