@@ -7,9 +7,11 @@ import shutil
 import zipfile
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests import processes
 from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
 from tools.cuda_corpus import __main__ as corpus
 from tools.cuda_corpus import finding
@@ -61,6 +63,8 @@ def test_kernels_run_with_arguments_without_a_fault(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)  # nvcc
+    fork = lambda command, **_: processes.run(*command[1:], after=processes.SIM)
+    monkeypatch.setattr(corpus, "subprocess", SimpleNamespace(run=fork, TimeoutExpired=TimeoutError))
     archive = tmp_path / "corpus.zip"
     entries = corpus.record_all([checkout], archive, tmp_path / "kept", workers=1)
     assert [(each["refusal"], set(each["loads"].values())) for each in entries] == [("", {""})] * 2

@@ -8,6 +8,7 @@ import concurrent.futures
 import dataclasses
 import functools
 import itertools
+import multiprocessing
 import operator
 import os
 import pickle
@@ -302,9 +303,15 @@ def test_each_worker_computes_on_the_gpu_that_it_sees(name: str) -> None:
 def client() -> Iterator[Any]:
     """A client of a Dask cluster of two processes on this host."""
     distributed = pytest.importorskip("distributed")
+    import dask
+
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
-    with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as made:
-        yield made
+    # Workers are forked from a process that has imported what they need.
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    with dask.config.set({"distributed.worker.multiprocessing-method": method}):
+        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", __name__])
+        with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as made:
+            yield made
 
 
 def die_once(mark: Path) -> None:

@@ -108,10 +108,10 @@ def _replay_some(archive: Path, backend: str, numbers: Sequence[int]) -> list[di
             status: int | None = None
             try:
                 done = subprocess.run(
-                    [*command, *map(str, numbers)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                    timeout=_LIMIT_S, check=False,
+                    [*command, *map(str, numbers)], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S,
+                    check=False,
                 )  # fmt: skip
-                status, said = done.returncode, done.stderr.decode(errors="replace")[-500:]
+                status, said = done.returncode, done.stderr[-500:]
             except subprocess.TimeoutExpired:
                 pass
             found = [json.loads(line) for line in target.read_text().splitlines()] if target.is_file() else []

@@ -721,7 +721,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
-                self._keep(form, call)
+                self._calls.keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.note_use(args[number], target)
 
@@ -764,10 +764,6 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
         return arguments.common_device(self.name, self._names, given)
-
-    def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
-        """Remember a checked launch of this form."""
-        self._calls.keep(form, call)
 
     def _label(self, number: int) -> str:
         return f"{self.name}(): argument {self._names[number]!r}"

@@ -5,6 +5,7 @@ python -m tests.kernels.cuda_cpu.hostile [count] [seed]
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import json
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,14 +122,14 @@ def work(begin: int, count: int, seed: int) -> None:
 
     xl.use_backend("sim")
     xl.configure(loop_turns=2000)
-    cases = [each for each in CASES if each.kernel == "k" and not each.options and "__global__" in each.source]
+    cases = [each for each in CASES if not each.options and 'extern "C" __global__ void k(' in each.source]
     cases = [each for each in cases if all(isinstance(x, np.ndarray) for x in each.inputs)]
     with tempfile.TemporaryDirectory() as folder:
         for number in range(begin, count):
             chance = random.Random(f"{seed} {number}")
             case = chance.choice(cases)
             is_ptx = number % 2 == 1
-            text = mutate(compile_cuda(case.source, arch=case.arch) if is_ptx else case.source, chance)
+            text = mutate(compile_cuda(case.source) if is_ptx else case.source, chance)
             print(json.dumps([number, case.name, text]), flush=True)
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
             before, start = _peak_nbytes(), _cpu_s()
@@ -139,33 +140,45 @@ def work(begin: int, count: int, seed: int) -> None:
             print(json.dumps([number, outcome, took, _peak_nbytes() - before]), flush=True)
 
 
-def run(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """Try many texts in processes of their own; how often there was which outcome, and what was wrong."""
-    outcomes: dict[str, int] = {}
-    wrong: list[str] = []
-    begin = 0
-    while begin < count:
-        command = [sys.executable, "-m", "tests.kernels.cuda_cpu.hostile", "work", str(begin), str(count), str(seed)]
+class Trial(NamedTuple):
+    """A text, and what became of it: the type of its error, "a result", or what its process said before it died."""
+
+    text: list[Any]
+    outcome: str
+    took_s: float = 0
+    nbytes: int = 0
+
+    @property
+    def fault(self) -> str:
+        """The fault in the outcome; empty where nothing is."""
+        if self.outcome.startswith("exit status"):
+            return f"{self.outcome}\n{self.text}"
+        is_small = self.took_s <= LIMIT_S and self.nbytes <= LIMIT_NBYTES
+        return "" if is_small else f"{self.took_s:.1f} s, {self.nbytes >> 20} MiB: {self.text}"
+
+
+def run(count: int, seed: int) -> list[Trial]:
+    """Try many texts in processes of their own."""
+    trials: list[Trial] = []
+    while len(trials) < count:
+        begin = [str(number) for number in (len(trials), count, seed)]
+        command = [sys.executable, "-m", "tests.kernels.cuda_cpu.hostile", "work", *begin]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-            text: list[Any] = [begin, "", ""]
+            text: list[Any] = []
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as done:
                 assert done.stdout is not None
                 for line in done.stdout:
                     found = json.loads(line)
                     if isinstance(found[2], str):
                         text = found
-                        continue
-                    begin = found[0] + 1
-                    outcomes[found[1]] = outcomes.get(found[1], 0) + 1
-                    if found[2] > LIMIT_S or found[3] > LIMIT_NBYTES:
-                        wrong.append(f"{found[2]:.1f} s, {found[3] >> 20} MiB: {text}")
-            if done.returncode and begin <= text[0]:
+                    else:
+                        trials.append(Trial(text, *found[1:]))
+            if done.returncode and text and len(trials) <= text[0]:
                 said.seek(0)
-                wrong.append(f"exit status {done.returncode}: {said.read()[-1500:]}\n{text}")
-                begin = text[0] + 1
-            elif begin < count and done.returncode:
+                trials.append(Trial(text, f"exit status {done.returncode}: {said.read()[-1500:]}"))
+            elif len(trials) < count:
                 raise RuntimeError("no text was tried")
-    return outcomes, wrong
+    return trials
 
 
 if __name__ == "__main__":
@@ -173,6 +186,7 @@ if __name__ == "__main__":
         work(*map(int, sys.argv[2:]))
     else:
         _count, _seed = [*map(int, sys.argv[1:]), 2000, 7][:2] if len(sys.argv) != 2 else (int(sys.argv[1]), 7)
-        _outcomes, _wrong = run(_count, _seed)
-        print(_outcomes, *_wrong, sep="\n")
-        sys.exit(bool(_wrong))
+        _trials = run(_count, _seed)
+        _faults = [each.fault for each in _trials if each.fault]
+        print(collections.Counter(each.outcome for each in _trials), *_faults, sep="\n")
+        sys.exit(bool(_faults))

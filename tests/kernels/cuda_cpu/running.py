@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import xferlib as xl
 from tests.kernels.targets import has_nvrtc
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu import code, emit, ptx
@@ -91,6 +95,59 @@ class Program:
         variable = self.translation.variables[name]
         raw = ctypes.string_at(self.address + variable.offset, variable.nbytes)
         return np.frombuffer(raw, dtype)
+
+
+_INCLUDE = re.compile("^ *#include .*$", re.MULTILINE)
+
+
+def combine_sources(sources: Iterable[str]) -> str:
+    """One source of many: the kernel `k` of number 9 becomes `k9`, in its own namespace; lines keep their numbers."""
+    includes: dict[str, None] = {}
+    spaces = []
+    for number, source in enumerate(sources):
+        includes |= dict.fromkeys(_INCLUDE.findall(source))
+        text = re.sub(r"(?<=__global__ void )k\b", f"k{number}", _INCLUDE.sub("", source))
+        spaces.append(f"namespace case{number} {{\n#line 1\n{text}\n}}")
+    return "\n".join([*includes, *spaces])
+
+
+class Bodies:
+    """Bodies of kernels, which are compiled together, as a compiler begins more slowly than it compiles one.
+
+    Args:
+        params: Their parameters.
+        before: What stands before each.
+        functions: What they call.
+
+    Places are told by the lines of a body, from 1.
+    """
+
+    def __init__(self, params: str, before: str = "", *, functions: str = "") -> None:
+        self._params, self._before, self._functions = params, before, functions
+        self._bodies: list[str] = []
+
+    def add(self, *bodies: str) -> tuple[str, ...]:
+        self._bodies += bodies
+        return bodies
+
+    @functools.cached_property
+    def _module(self) -> Any:
+        return self._make(self._bodies)
+
+    def _make(self, bodies: Sequence[str]) -> Any:
+        kernels = (
+            f'extern "C" __global__ void k{number}({self._params}) {{\n#line 1\n{self._before}{body}\n}}'
+            for number, body in enumerate(bodies)
+        )
+        groups = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+        head = groups * any("cg::" in each for each in bodies)
+        return xl.raw_module("\n".join([head, self._functions, *kernels]))
+
+    def find(self, body: str) -> Any:
+        """The kernel of a body; one that was not added is compiled alone."""
+        if body not in self._bodies:
+            return self._make([body]).get_function("k0")
+        return self._module.get_function(f"k{self._bodies.index(body)}")
 
 
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.cuda_cpu.running import Bodies
 from xferlib.errors import KernelFaultError, LayoutError
 from xferlib.testing import configured
 
 pytestmark = pytest.mark.usefixtures("checked")
 
 
+BODIES = Bodies("int *x, int *y, int n")
+
+
 def run(body: str, n: int = 3, *, grid: int = 1, block: int = 64) -> np.ndarray[Any, Any]:
-    """Run `k(x, y, n)` on 128 elements each, which are 0 to 127 and zeros; `y` as it is afterwards."""
-    source = f'extern "C" __global__ void k(int *x, int *y, int n)\n{{{body}}}'
+    """Run a body on 128 elements each, which are 0 to 127 and zeros; `y` as it is afterwards."""
     x, y = xl.to_device(np.arange(128, dtype=np.int32)), xl.to_device(np.zeros(128, np.int32))
-    xl.raw_module(source).get_function("k")(grid, block, (x, y, n))
+    BODIES.find(body)(grid, block, (x, y, n))
     xl.synchronize()
     return xl.to_host(y)
 
@@ -27,19 +30,19 @@ def fault(body: str, n: int = 3, *, grid: int = 1, block: int = 64) -> tuple[str
     """The kind of what is reported, and the line of the body, from 1."""
     with pytest.raises(KernelFaultError) as caught:
         run(body, n, grid=grid, block=block)
-    return caught.value.kind, caught.value.line - 1
+    return caught.value.kind, caught.value.line
 
 
 # Variables without a value
 
 
-@pytest.mark.parametrize("body", [
+@pytest.mark.parametrize("body", BODIES.add(
     "int sum;\nfor (int i = 0; i < 3; ++i)\nsum += x[i];\ny[0] = sum;",
     "int sum;\nfor (int i = 0; i < n; ++i)\nsum += x[i];\ny[0] = sum;",
     "bool is_done;\nint i = 0;\nwhile (!is_done) { y[i] = 1; is_done = ++i > n; }",
     "int i;\n\nwhile (i < n) { y[i] = x[i]; i += 64; }",
     "__shared__ int s[64];\n__syncthreads();\ny[threadIdx.x] = s[threadIdx.x];",
-])  # fmt: skip
+))  # fmt: skip
 def test_a_variable_that_nothing_sets_is_found_even_where_the_optimiser_drops_it(body: str) -> None:
     assert fault(body) == ("uninitialised", 3)
 
@@ -49,7 +52,7 @@ def test_a_variable_that_is_set_on_another_path_is_found_where_its_value_is_used
     assert fault(body) == ("uninitialised", 4)
 
 
-@pytest.mark.parametrize("body", [
+@pytest.mark.parametrize("body", BODIES.add(
     "int last; for (int i = 0; i < n; ++i) { if (i > 0) y[i] = last * 2; last = x[i]; }",
     "int a; if (threadIdx.x < n) a = x[threadIdx.x]; a += __shfl_down_sync(~0u, a, 1); if (threadIdx.x == 1) y[1] = a;",
     """__shared__ int s[64]; int a; if (threadIdx.x < n) a = x[threadIdx.x]; s[threadIdx.x] = a; __syncthreads();
@@ -57,7 +60,7 @@ def test_a_variable_that_is_set_on_another_path_is_found_where_its_value_is_used
     "float a; if (threadIdx.x < n) a = x[threadIdx.x]; a = fmodf(a, 7.f); if (threadIdx.x < n) y[threadIdx.x] = a;",
     "struct { int a, b; } pair[2]; pair[0].a = x[0]; pair[1] = pair[n & 0]; y[0] = pair[1].a;",
     "int a[4]; for (int i = 0; i < n; ++i) if (x[i] & 1) a[0] = x[i]; if (n > 1) y[0] = a[0];",
-])  # fmt: skip
+))  # fmt: skip
 def test_a_variable_without_a_value_that_is_not_used_is_none(body: str) -> None:
     run(body)
 
@@ -132,41 +135,47 @@ def test_a_guard_of_a_write_may_read_an_old_value(schedule: str) -> None:
         assert run("if (y[threadIdx.x % 4] == 0) y[threadIdx.x % 4] = n;", grid=3).tolist()[:5] == [3, 3, 3, 3, 0]
 
 
-SWAPS = [
+SWAPS = [f"int v = x[threadIdx.x]; {swap}" for swap in (
     "int old = *y, e; do { e = old; if (e >= v) break; old = atomicCAS(y, e, v); } while (old != e);",
     "int old = *y; while (v > old) { int e = old; if ((old = atomicCAS(y, e, v)) == e) break; }",
     "int old = *y; while (v > old) { int e = old; old = atomicCAS(y, e, max(e, v)); if (old == e) break; }",
-]
+)]  # fmt: skip
+USED = BODIES.add(*(f"{swap} if (threadIdx.x) y[threadIdx.x] = old;" for swap in SWAPS))
 
 
 @pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
-@pytest.mark.parametrize("swap", SWAPS)
-def test_a_swap_that_is_left_out_where_the_value_read_is_enough_may_read_an_old_one(swap: str, schedule: str) -> None:
+@pytest.mark.parametrize("body", BODIES.add(*SWAPS))
+def test_a_swap_that_is_left_out_where_the_value_read_is_enough_may_read_an_old_one(body: str, schedule: str) -> None:
     with configured(kernel_schedule=schedule):
-        assert run(f"int v = x[threadIdx.x]; {swap}", grid=3)[0] == 63
+        assert run(body, grid=3)[0] == 63
 
 
-@pytest.mark.parametrize("swap", SWAPS)
-def test_a_value_that_is_used_beside_its_swap_needs_order(swap: str) -> None:
-    assert fault(f"int v = x[threadIdx.x]; {swap} if (threadIdx.x) y[threadIdx.x] = old;")[0] == "race"
+@pytest.mark.parametrize("body", USED)
+def test_a_value_that_is_used_beside_its_swap_needs_order(body: str) -> None:
+    assert fault(body)[0] == "race"
 
 
-@pytest.mark.parametrize("swap", [
+@pytest.mark.parametrize("body", BODIES.add(*("int t = threadIdx.x; " + swap for swap in (
     "int v = *y; if (v < t) atomicCAS(y, 0, v + 1);",
     "int v = *y; if (v < t) atomicCAS(y, v & 1, v + t);",
     "int2 v = *(int2 *)y; if (v.x < t) atomicCAS(y, v.x, v.y + 1);",
     """int first = *y, old = first;
     while (old < t) { int e = old; if ((old = atomicCAS(y, e, first + 1 + t)) == e) break; }""",
-])  # fmt: skip
-def test_a_swap_verifies_what_it_expects_and_nothing_else(swap: str) -> None:
-    assert fault(f"int t = threadIdx.x; {swap}")[0] == "race"
+))))  # fmt: skip
+def test_a_swap_verifies_what_it_expects_and_nothing_else(body: str) -> None:
+    assert fault(body)[0] == "race"
 
 
-@pytest.mark.parametrize("write", ["*p = 7", "atomicMax(p, t)", "atomicCAS(p, v, t)"])
-def test_a_read_guards_writes_of_the_element_that_it_has_read(write: str) -> None:
-    begin = "int t = threadIdx.x, *p = y;"
-    assert run(f"{begin} for (; p < y + n; ++p) {{ int v = *p; if (v < 1) {write}; }}")[3] == 0
-    assert fault(f"{begin} int v = *p; do {{ if (v < 1) {write}; }} while (++p < y + n);")[0] == "race"
+WRITES = ("*p = 7", "atomicMax(p, t)", "atomicCAS(p, v, t)")
+_BEGIN = "int t = threadIdx.x, *p = y;"
+OWN = BODIES.add(*(f"{_BEGIN} for (; p < y + n; ++p) {{ int v = *p; if (v < 1) {write}; }}" for write in WRITES))
+OTHERS = BODIES.add(*(f"{_BEGIN} int v = *p; do {{ if (v < 1) {write}; }} while (++p < y + n);" for write in WRITES))
+
+
+@pytest.mark.parametrize(("own", "others"), [*zip(OWN, OTHERS, strict=True)], ids=WRITES)
+def test_a_read_guards_writes_of_the_element_that_it_has_read(own: str, others: str) -> None:
+    assert run(own)[3] == 0
+    assert fault(others)[0] == "race"
 
 
 def test_a_guard_that_reads_what_another_thread_prepares_is_a_race() -> None:
@@ -179,15 +188,15 @@ def test_a_guard_that_reads_what_another_thread_prepares_is_a_race() -> None:
 # Barriers that threads pass by
 
 
-@pytest.mark.parametrize("body", [
+@pytest.mark.parametrize("body", BODIES.add(
     "if (threadIdx.x < 32) __syncthreads();\ny[threadIdx.x] = 1;",
     "for (int i = threadIdx.x; i < 96; i += 64) __syncthreads();\ny[threadIdx.x] = 1;",
-])  # fmt: skip
+))  # fmt: skip
 def test_a_barrier_that_some_threads_pass_by_is_divergent_though_they_leave(body: str) -> None:
     assert fault(body) == ("divergent barrier", 1)
 
 
-@pytest.mark.parametrize("body", [
+@pytest.mark.parametrize("body", BODIES.add(
     "if (threadIdx.x >= 40) return; __shared__ int s[64]; s[threadIdx.x] = 1; __syncthreads(); y[threadIdx.x] = s[0];",
     "if (threadIdx.x < 40) { y[threadIdx.x] = 1; __syncthreads(); y[40] = 2; }",
     """for (int i = 0; i < 8; ++i) {
@@ -195,7 +204,7 @@ def test_a_barrier_that_some_threads_pass_by_is_divergent_though_they_leave(body
         if (threadIdx.x / 8 == i) return;
         y[threadIdx.x] += i;
     } y[0] = 1;""",
-])  # fmt: skip
+))  # fmt: skip
 @pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
 def test_threads_that_leave_early_are_not_waited_for(body: str, schedule: str) -> None:
     with configured(kernel_schedule=schedule):
@@ -227,12 +236,12 @@ def test_an_index_that_overflows_is_reported_where_that_is_set() -> None:
     assert other.value.kind == "out of bounds"
 
 
-@pytest.mark.parametrize("body", [
+@pytest.mark.parametrize("body", BODIES.add(
     "unsigned h = (x[threadIdx.x] + n) * 2654435761u; y[h >> 26] = 1; y[(h * 40503u) & 63] = 1; y[h % 64] = 1;",
     "unsigned s = n; for (int i = 0; i < 9; ++i) { s = s * 1664525u + 1013904223u; y[(int)(s >> 25)] = 1; }",
     "unsigned i = threadIdx.x - 1; if (i + 1 < 64) y[i + 1] = x[(int)(i + 1)];",
     "y[threadIdx.x + n - 3] = x[(63 - threadIdx.x) * 2];",
-])  # fmt: skip
+))  # fmt: skip
 def test_sums_that_are_meant_to_wrap_are_no_overflow(body: str) -> None:
     with configured(kernel_overflow="1"):
         run(body, block=64)

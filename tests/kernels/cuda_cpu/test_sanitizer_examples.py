@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.cuda_cpu.running import combine_sources
 from xferlib.errors import KernelFaultError
 from xferlib.testing import configured
 
@@ -152,12 +154,17 @@ extern "C" __global__ void k(int *x, int *out) {
 }  # fmt: skip
 
 
+@functools.cache
+def compile_examples() -> xl.RawModule:
+    return xl.raw_module(combine_sources(each.source for each in EXAMPLES.values()))
+
+
 @pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_of_compute_sanitizer_is_reported(checked: None, name: str, schedule: str) -> None:
     example = EXAMPLES[name]
     x, out = (xl.to_device(np.ones(count, np.int32)) for count in (128, 64))
-    kernel = xl.raw_module(example.source).get_function("k")
+    kernel = compile_examples().get_function(f"k{[*EXAMPLES].index(name)}")
     with configured(kernel_schedule=schedule), pytest.raises(KernelFaultError) as caught:
         kernel(1, example.block, (x, out), shared_nbytes=0)
         xl.synchronize()

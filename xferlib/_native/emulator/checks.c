@@ -184,23 +184,25 @@ static void locate(const Checks *checks, const Area *area, u64 address, xf_repor
     }
 }
 
+/* How many bytes an address is away from memory; 0 within it. */
+static u64 measure_distance(u64 address, u64 begin, u64 end) {
+    return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
+}
+
 static void locate_shared(const Block *block, u32 offset, xf_report *report) {
     const xf_launch *given = block->worker->launch->given;
-    u32 nearest = ~0u;
+    u64 nearest = ~0ull;
     report->region = -1;
     report->offset = offset;
     for (u32 i = 0; i < given->variable_count; i++) {
         const xf_variable *variable = &given->variables[i];
-        u32 end = variable->offset + variable->nbytes;
-        u32 distance = offset < variable->offset ? variable->offset - offset : offset >= end ? offset - end + 1 : 0;
+        u64 distance = measure_distance(offset, variable->offset, variable->offset + variable->nbytes);
         if (distance < nearest) nearest = distance, report->variable = (s32)i;
     }
     /* Dynamic memory has no number of a variable. */
     u32 begin = block->worker->launch->dynamic_begin;
-    u32 distance = offset < begin                            ? begin - offset
-                   : offset >= begin + given->dynamic_nbytes ? offset - begin - given->dynamic_nbytes + 1
-                                                             : 0;
-    if (given->dynamic_nbytes && distance < nearest) report->variable = -1;
+    if (given->dynamic_nbytes && measure_distance(offset, begin, begin + given->dynamic_nbytes) < nearest)
+        report->variable = -1;
 }
 
 /* --- what an access is in */
@@ -227,10 +229,10 @@ static Area *nearest_area(Checks *checks, u64 address) {
     u64 nearest = ~0ull;
     for (u32 i = 0; i < checks->area_count; i++) {
         Area *area = &checks->areas[i];
-        u64 distance = address < area->begin ? area->begin - address : address >= area->end ? address - area->end : 0;
+        u64 distance = measure_distance(address, area->begin, area->end);
         if (area->count && distance < nearest) nearest = distance, found = area;
     }
-    return nearest < 1 << 20 ? found : NULL;
+    return nearest <= 1 << 20 ? found : NULL;
 }
 
 static void nearest_region(Checks *checks, u64 address, xf_report *report) {
@@ -241,8 +243,7 @@ static void nearest_region(Checks *checks, u64 address, xf_report *report) {
     u64 nearest = ~0ull;
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
-        u64 end = region->begin + region->nbytes;
-        u64 distance = address < region->begin ? region->begin - address : address >= end ? address - end : 0;
+        u64 distance = measure_distance(address, region->begin, region->begin + region->nbytes);
         if (distance >= nearest) continue;
         nearest = distance;
         report->region = (s32)checks->order[i];
@@ -718,8 +719,7 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             if (access->flags & XF_WRITE) set_bits(frame->values.initialised, offset, nbytes);
             return;
         }
-        u64 end = frame->begin + frame->nbytes;
-        u64 distance = address < frame->begin ? frame->begin - address : address >= end ? address - end + 1 : 0;
+        u64 distance = measure_distance(address, frame->begin, frame->begin + frame->nbytes);
         if (distance < least) least = distance, nearest = frame;
     }
     access->report->region = -2;

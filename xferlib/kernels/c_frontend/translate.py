@@ -322,7 +322,7 @@ class Translator:
         elif isinstance(expr, tree.CallExpression):
             self.calls.call(expr, is_used=False)
         elif (
-            isinstance(expr, (tree.Assignment,))
+            isinstance(expr, tree.Assignment)
             or (isinstance(expr, tree.Unary) and expr.op in tree.STEPS)
             or (isinstance(expr, (tree.Conditional, tree.Binary)) and may_change(expr))
             or (isinstance(expr, tree.Unary) and self.calls.operator(expr.op) is not None)

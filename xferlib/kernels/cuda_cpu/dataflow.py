@@ -86,7 +86,12 @@ def find_sources(item: Instruction) -> set[int]:
 
 def find_results(*items: Instruction) -> set[int]:
     """The registers that instructions write."""
-    return set[int]().union(*(find_registers(item.operands[:1]) for item in items if has_target(item)))
+    found: set[int] = set()
+    for item in items:
+        if has_target(item) and item.operands:
+            target = item.operands[0]
+            found |= {target.number} if isinstance(target, Register) else find_registers([target])
+    return found
 
 
 def find_used(item: Instruction) -> set[int]:

@@ -94,7 +94,7 @@ class _Formula:
     """An instruction that is one C expression of its operands.
 
     In the types ``u`` and ``t`` are that of the instruction, unsigned and as it is. The expression has the operands by
-    number, ``nbits`` and ``is_signed`` of the type, and whether each flag is there.
+    number, ``nbits``, ``is_signed`` and the highest bit ``top`` of the type, and whether each flag is there.
     """
 
     result: str
@@ -108,10 +108,12 @@ class _Formula:
         types = [{"u": kind, "t": ptx_type}.get(each, each) for each in (self.result, *self.operands.split())]
         d, *operands = writer.take_operands(len(types))
         values = [writer.read(operand, each) for operand, each in zip(operands, types[1:], strict=True)]
+        nbits = 8 * NBYTES[ptx_type]
         given = {flag: int(flag in flags) for flag in self.flags}
         expression = self.expression.format(
-            *values, kind=kind, type=ptx_type, nbits=8 * NBYTES[ptx_type], is_signed=int(ptx_type[0] == "s"), **given
-        )
+            *values, kind=kind, type=ptx_type, nbits=nbits, is_signed=int(ptx_type[0] == "s"),
+            top=write_integer(1 << (nbits - 1), kind), **given,
+        )  # fmt: skip
         writer.assign(d, types[0], expression)
 
 
@@ -125,6 +127,7 @@ _HANDLERS.update({
     "bmsk": _Formula("u32", "u32 u32", "xf_bmsk({0}, {1}, {wrap})", ("clamp", "wrap")),
     "szext": _Formula("u32", "u32 u32", "xf_szext({0}, {1}, {wrap}, {is_signed})", ("clamp", "wrap")),
     "selp": _Formula("t", "t t pred", "({2} ? {0} : {1})"),
+    "copysign": _Formula("u", "u u", "(({0} & {top}) | ({1} & ~{top}))"),
 })  # fmt: skip
 _EXTRACT = _Formula("u", "u u32 u32", "({kind})xf_bfe({0}, {1}, {2}, {nbits}, {is_signed})")
 
@@ -658,15 +661,6 @@ def _choose_float_extreme(writer: FunctionWriter, item: Instruction) -> None:
     declared = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     writer.open_block(f"const {float_type} {declared};")
     writer.assign(operands[0], ptx_type, finish(names))
-
-
-@_covers("copysign")
-def _copy_sign(writer: FunctionWriter, item: Instruction) -> None:
-    (ptx_type,), _ = writer.split(item, (), 1)
-    d, a, b = writer.take_operands(3)
-    bits = _find_unsigned(ptx_type)
-    top = write_integer(1 << (8 * NBYTES[ptx_type] - 1), bits)
-    writer.assign(d, bits, f"(({writer.read(a, bits)} & {top}) | ({writer.read(b, bits)} & ~{top}))")
 
 
 @_covers("testp")
@@ -1214,13 +1208,9 @@ def _allocate(writer: FunctionWriter, _item: Instruction) -> None:
     writer.assign(d, "u64", "(u64)x")
 
 
-@_covers("stacksave")
-def _save_stack(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.assign(writer.take_operands(1)[0], "u64", "0ull")
-
-
-@_covers("createpolicy")
-def _create_policy(writer: FunctionWriter, item: Instruction) -> None:
+@_covers("stacksave", "createpolicy")
+def _give_nothing(writer: FunctionWriter, item: Instruction) -> None:
+    """Give a number that no other instruction here looks at."""
     writer.assign(item.operands[0], "u64", "0ull")
 
 

@@ -8,6 +8,7 @@ they may be declared later.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from bisect import bisect_right
@@ -206,7 +207,6 @@ class PtxFunction:
 
 @dataclass(slots=True)
 class Module:
-    version: tuple[int, int] = (0, 0)
     target: str = ""
     variables: dict[str, PtxVariable] = field(default_factory=dict)
     functions: dict[str, PtxFunction] = field(default_factory=dict)
@@ -317,8 +317,7 @@ class _Parser:
             self.fail(f"{self.excerpt()!r} is not a directive of a module")
         word = match[1]
         if word == "version":
-            found = self.expect(r"\.version\s+(\d+)\.(\d+)", "'.version' names no version")
-            self.module.version = int(found[1]), int(found[2])
+            self.expect(r"\.version\s+\d+\.\d+", "'.version' names no version")
         elif word == "target":
             self.module.target = self.expect(r"\.target\s+(\w+)(?:\s*,\s*\w+)*", "'.target' names no target")[1]
         elif word == "address_size":
@@ -402,10 +401,7 @@ class _Parser:
             words = part.split()
             if not words:
                 continue
-            declared = re.compile(
-                r"\.ptr\b|\.(?:global|const|shared|local)\b(?=[\s.]*\.align)|\.(?:global|const|shared|local)\b"
-            )
-            text = declared.sub(" ", part) if ".ptr" in part else part
+            text = re.sub(r"\.(?:ptr|global|const|shared|local)\b", " ", part) if ".ptr" in part else part
             text = re.sub(r"\.align\s+(\d+)(?=.*\.align)", " ", text) if text.count(".align") > 1 else text
             match = re.compile(
                 r"\s*\.(param|reg)\s*(?:\.align\s+(\d+)\s*)?(?:\.v[248]\s*)?\.(\w+)\s*(?:\.align\s+(\d+)\s*)?"
@@ -687,13 +683,10 @@ class _Parser:
             self.fill(variable, data, _TOKEN.findall(initial), [*counts, lanes] if lanes > 1 else counts, start)
         nbytes = item_nbytes * lanes
         if dims and not dims[0]:  # as long as its initialiser, or declared elsewhere
-            inner = nbytes
-            for count in counts[1:]:
-                inner *= count
+            inner = nbytes * math.prod(counts[1:])
             nbytes = -(-len(data) // inner) * inner if inner else 0
         else:
-            for count in counts:
-                nbytes *= count
+            nbytes *= math.prod(counts)
         if len(data) > nbytes:
             self.fail(f"variable '{variable.name}' has more initial values than elements", start)
         variable.nbytes = nbytes
@@ -706,10 +699,7 @@ class _Parser:
         at = 0
 
         def span(level: int) -> int:
-            total = size
-            for count in counts[level:]:
-                total *= max(count, 1)
-            return total
+            return size * math.prod(max(count, 1) for count in counts[level:])
 
         def read_numbers() -> bytes:
             """Elements up to the next that is no plain number: a table has very many of them."""
@@ -909,7 +899,7 @@ class _Operands:
             self.fail("needs an integer")
         return value.value
 
-    def initial(self) -> int | float | bytes | Relocation:
+    def initial(self) -> int | float | Relocation:
         word = self.next()
         if word == "mask":
             self.parser.fail("'mask()' in an initialiser is not supported")
@@ -1012,9 +1002,7 @@ def _number(word: str) -> int | float:
     return int(word, 8) if len(word) > 1 and word[0] == "0" and all(c in "01234567" for c in word) else int(word)
 
 
-def _encode(value: float | bytes, ptx_type: str) -> bytes:
-    if isinstance(value, bytes):
-        return value
+def _encode(value: float, ptx_type: str) -> bytes:
     nbytes = NBYTES[ptx_type]
     if ptx_type in ("f32", "f64"):
         return struct.pack("<f" if ptx_type == "f32" else "<d", float(value))
@@ -1072,7 +1060,7 @@ def merge(modules: Sequence[Module]) -> Module:
     """
     if len(modules) == 1:
         return modules[0]
-    merged = Module(max(module.version for module in modules), modules[0].target, files=modules[0].files)
+    merged = Module(modules[0].target, files=modules[0].files)
     owners: dict[str, set[int]] = {}
     for number, module in enumerate(modules):
         for name in (*module.variables, *module.functions, *module.aliases):
