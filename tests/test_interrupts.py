@@ -241,7 +241,6 @@ def test_a_device_is_left_and_the_one_before_is_current_again(fake: Any) -> None
         assert xl.get_device() is xl.Device("fake:sim:0")
 
     with xl.use_backend("fake"):
-        xl.pinned_pool()  # which is made at its first use
         struck_everywhere(program, strikes=100)
 
 

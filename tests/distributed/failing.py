@@ -26,7 +26,11 @@ WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
 INSIDE = ("killed-inside", "stuck-inside")
 """The rank fails when the calls have been compared, so that the device of the other waits for it."""
 WAITING = ("stuck", "absent")
-"""How ways begin that end by a timeout of three seconds, in which no rank computes."""
+"""How ways begin that end by a timeout, in which no rank computes."""
+ALONE = ("stuck", "absent")
+"""Ways in which the other rank never comes: no timeout is too short."""
+ALONE_S, TOGETHER_S = 0.5, 3.0
+"""Timeouts, of those ways and of ways in which both ranks must come before it."""
 _START_S = 90.0
 """Longest wait while ranks start: they import libraries, and on a busy machine CUDA and NCCL take seconds."""
 KINDS = {
@@ -69,13 +73,13 @@ def fail(way: str, kind: str) -> None:
         from tests.fake import let_mpi_read
 
         let_mpi_read(setattr)
-    comm = distributed.init(timeout=3.0 if way == "absent" else _START_S, cuda_aware=kind == "aware-mpi")
+    comm = distributed.init(timeout=ALONE_S if way == "absent" else _START_S, cuda_aware=kind == "aware-mpi")
     x = array_of(rank, kind)
     comm.all_reduce(x)
     xl.to_host(x)
     waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
     if way.startswith(WAITING) and not waits_long:
-        comm._group.timeout_s = 3.0  # all that a start takes is over
+        comm._group.timeout_s = ALONE_S if way in ALONE else TOGETHER_S  # all that a start takes is over
     if rank:
         if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)

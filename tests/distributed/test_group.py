@@ -17,7 +17,7 @@ CAUSES = {
     "killed": r"PeerError: rank 0: rank 1 has failed, .*call 2, all_reduce of shape \(1000,\), dtype float64.* is gone",
     "raising": r"PeerError: rank 0: rank 1 has failed, .*call 2, .*ValueError: no file weights.npz",
     "leaving": r"PeerError: rank 0: rank 1 has failed, .*its program has ended",
-    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 3 s",
+    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 0.5 s",
     "aborting": r"PeerError: rank 0: rank 1 has failed, .*aborted: the loss is NaN",
     "killed-inside": r"PeerError: rank 0: call 2, all_reduce of shape \(1000,\), .* on the device: rank 1 .* is gone",
     "stuck-inside": r"(DistributedTimeout|Peer)Error: rank 0: call 2, all_reduce .* timed out after 3 s on the device",
@@ -25,7 +25,7 @@ CAUSES = {
     "stuck-in-mpi": r"DistributedTimeoutError: rank 0: call 2, all_reduce .* timed out after 3 s; see",
     "interrupted-in-mpi": "is an operation of MPI known to be open: True",
     "interrupted-behind-mpi": "is an operation of MPI known to be open: True",
-    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 3 s",
+    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 0.5 s",
 }
 BY_THE_DRIVER = r"PeerError: rank 0: call 2, all_reduce .* failed: driver 'torch' says"
 """On many hosts a process that is gone is seen by gloo, as a connection that is closed."""
