@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -54,8 +54,8 @@ class Moving(Protocol):
     def events(self) -> tuple[Any, Any]:
         """Events to record before the first piece and after the last, for code that calls only `finished` besides."""
 
-    def note_finished(self, steps: Callable[[], Iterable[Step]]) -> None:
-        """Everything has been enqueued, with `events` around it; ``steps`` is called when the trace is read."""
+    def note_finished(self, steps: list[Step]) -> None:
+        """Everything has been enqueued in these steps, with `events` around it."""
 
 
 class Recorder:

@@ -340,7 +340,7 @@ def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) 
     region.device, region.host, region.nbytes = pointer, end.pointer, end.nbytes
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
-        region.unit = buffers.HUGE if is_fresh else _native.CACHE_LINE
+        region.unit = _unit(is_fresh=is_fresh)
         return True
     form = plan.describe_form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
@@ -710,27 +710,22 @@ class OpenTransfer:
         library = _native.load_library()
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
-            self._moving.note_finished(functools.partial(_steps, _marks(handle)))
+            self._moving.note_finished(_list_steps(handle))
         close_failed(handle, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
             raise self._setup.calls.failure(error, self._stream)
 
 
-def _marks(handle: Any) -> list[tuple[int, int, int, str]]:
-    """Bytes of every piece, when it began and ended, and the name of its thread."""
+def _list_steps(handle: Any) -> list[Step]:
+    """The pieces of a transfer that has ended, and the threads that staged them."""
     marks = ctypes.POINTER(_native.Mark)()
     count = _native.load_library().xf_marks(handle, ctypes.byref(marks))
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return [
-        (mark.nbytes, mark.begun_ns, mark.ended_ns, _name(mark.thread, names))
+        (mark.nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, names))
         for mark in (marks[number] for number in range(count))
     ]
-
-
-def _steps(marks: list[tuple[int, int, int, str]]) -> list[Step]:
-    """The pieces and the threads that staged them."""
-    return [(nbytes, begun_ns * 1e-9, ended_ns * 1e-9, name) for nbytes, begun_ns, ended_ns, name in marks]
 
 
 def _name(thread: int, names: dict[int | None, str]) -> str:
