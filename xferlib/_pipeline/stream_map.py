@@ -444,7 +444,7 @@ class RangeSink:
         return self._out if self._sink is None else self._sink.value
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
-        """Return None: ranges come as they are, and `put` copies them."""
+        """Return None: ranges come as they are, and `write` copies them."""
 
     def write(self, start: int, stop: int, host: Any) -> None:
         if self._sink is None:
