@@ -52,7 +52,7 @@ class Moving(Protocol):
         """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
 
     def events(self) -> tuple[Any, Any]:
-        """Events to record before the first piece and after the last, for code that calls only `finished` besides."""
+        """Events to record before the first piece and after the last, for code that else calls `note_finished` alone."""
 
     def note_finished(self, steps: list[Step]) -> None:
         """Everything has been enqueued in these steps, with `events` around it."""
@@ -74,7 +74,7 @@ class Recorder:
         run()
 
     def begin(self, backend: Backend) -> Any:
-        """A call on the host begins; the result is passed to `called`."""
+        """A call on the host begins; the result is passed to `note_call`."""
 
     def note_call(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
         """A call by the user is about to return."""

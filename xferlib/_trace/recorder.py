@@ -343,7 +343,7 @@ class StagedCopy:
             self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))
 
     def events(self) -> tuple[RawEvent, RawEvent]:
-        """Return the events to record before the first block and after the last one, before `finished` is called."""
+        """Return the events to record before the first block and after the last one, ahead of `note_finished`."""
         self._first, self._last = self._clock.take(), self._clock.take()
         return self._first, self._last
 
