@@ -52,7 +52,7 @@ class Moving(Protocol):
         """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
 
     def events(self) -> tuple[Any, Any]:
-        """Events to record before the first piece and after the last, for code that else calls `note_finished` alone."""
+        """Events to record before the first piece and after the last, for code that else calls `note_finished`."""
 
     def note_finished(self, steps: list[Step]) -> None:
         """Everything has been enqueued in these steps, with `events` around it."""

@@ -201,17 +201,6 @@ def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     return pinned, host, nbytes, nbytes <= PAST_MOST, *fill_crew()
 
 
-@functools.cache
-def fill_addresses() -> tuple[int, int, int]:
-    """The addresses of the C functions that fill pinned memory, begin to, and end that."""
-    library = _native.load_library()
-    fill, begin, end = (
-        ctypes.cast(each, ctypes.c_void_p).value or 0
-        for each in (library.xf_fill, library.xf_fill_begin, library.xf_fill_end)
-    )
-    return fill, begin, end
-
-
 def fill_crew() -> tuple[int, int, int]:
     """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
@@ -489,12 +478,11 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 
 def addresses() -> dict[str, int]:
     """The addresses of the C functions that make a whole transfer, and of others that C calls beside one."""
-    library = _native.load_library()
     functions = {
-        "stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse,
-        "take_chunk": library.xf_ring_take, "give_chunk": library.xf_ring_give, "lose_chunk": library.xf_ring_lose,
+        "stage": "xf_copy", "is_crowded": "xf_is_crowded", "rouse": "xf_rouse", "take_chunk": "xf_ring_take",
+        "give_chunk": "xf_ring_give", "lose_chunk": "xf_ring_lose",
     }  # fmt: skip
-    return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
+    return dict(zip(functions, _native.addresses_of(*functions.values()), strict=True))
 
 
 def prepare_stream(
