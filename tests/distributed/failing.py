@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -44,6 +45,8 @@ SIMULATED = ("simulated-devices", "no-output")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
 """Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
 _HANG_S = 120
+MEETING = "XFERLIB_TEST_MEETING"
+"""The name of a FIFO by which each rank waits for the other, behind the first call."""
 
 
 class WaitsForEver(DeviceDriver):
@@ -77,6 +80,8 @@ def fail(way: str, kind: str) -> None:
     x = array_of(rank, kind)
     comm.all_reduce(x)
     xl.to_host(x)
+    with open(os.environ[MEETING], "r" if rank else "w"):  # or the other might learn of the failure in the first call
+        pass
     waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
     if way.startswith(WAITING) and not waits_long:
         comm._group.timeout_s = ALONE_S if way in ALONE else TOGETHER_S  # all that a start takes is over
@@ -182,6 +187,9 @@ class Pair:
 
     def __init__(self, way: str, kind: str, port: int) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._folder = tempfile.mkdtemp()  # which no rank removes, as a `TemporaryDirectory` at its end
+        self._meeting = f"{self._folder}/meeting"
+        os.mkfifo(self._meeting)
         self._ranks = [self._fork(way, kind, port, rank) for rank in (0, 1)]
 
     def _fork(self, way: str, kind: str, port: int, rank: int) -> int:
@@ -189,6 +197,7 @@ class Pair:
         if not child:
             os.dup2(self._output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            os.environ[MEETING] = self._meeting
             run_and_end(way, kind)
         return child
 
@@ -199,6 +208,7 @@ class Pair:
         signal.alarm(0)
         os.kill(self._ranks[1], signal.SIGKILL)
         os.waitpid(self._ranks[1], 0)
+        shutil.rmtree(self._folder)
         self._output.seek(0)
         return {"code": code, "said": self._output.read().decode()}
 
