@@ -1,6 +1,6 @@
-"""A library whose copies C makes by itself, as those of CUDA's libraries: `FakeBackend` with functions of a driver.
+"""Libraries whose copies C makes by itself, as those of CUDA's libraries: `FakeBackend` with functions of a driver.
 
-Its device is ``delayed:cuda:0``. Its streams run late, as the fake's: what C gives up too early is found by its bits.
+Their streams run late, as the fake's: what C gives up too early is found by its bits.
 """
 
 from __future__ import annotations
@@ -45,6 +45,94 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 """Of the driver's functions."""
 
 
+class DriverBackend(FakeBackend):
+    """A library with functions of a driver, to which streams are handles; those that a class has no method for are 0.
+
+    Attributes:
+        calls: The names of the driver's functions that C has called.
+        failing_calls: Names of functions that fail.
+    """
+
+    unnoted: frozenset[str] = frozenset()
+    """Functions that are not among ``calls``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.failing_calls: set[str] = set()
+        self._functions: dict[str, Any] = {}
+        for name, kinds in _SIGNATURES.items():
+            if (method := getattr(self, f"_{name}", None)) is not None:
+                self._functions[name] = ctypes.CFUNCTYPE(_INT, *kinds)(self._guard(name, method))
+
+    def _guard(self, name: str, function: Callable[..., int | None]) -> Callable[..., int]:
+        def run(*given: Any) -> int:
+            if name not in self.unnoted:
+                self.calls.append(name)
+            if name in self.failing_calls:
+                return _FAILURE
+            try:
+                return function(*given) or 0
+            except BaseException as error:
+                self.machine.violations = [*self.machine.violations, f"{name}: {error!r}"]
+                return _FAILURE
+
+        return run
+
+    def direct(self, device: Device) -> DirectCopies:
+        address: dict[str, Any] = {
+            name: ctypes.cast(each, _POINTER).value or 0 for name, each in self._functions.items()
+        }
+        return DirectCopies(
+            **address, context=_CONTEXT + device.index, pointer=lambda array: array.pointer, is_current=None,
+            empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self.stream_wrap(0, device)),
+            stream=lambda: self.stream_current(device).handle,
+        )  # fmt: skip
+
+    def _on(self, handle: int | None) -> RawStream:
+        return self.stream_wrap(handle or 0, self.device_current())
+
+    def _send(self, dst: int, src: int, nbytes: int) -> int | None:
+        self._enqueue(dst, src, nbytes, 0)
+        self._wait(0)
+        return None
+
+    def _fetch(self, dst: int, src: int, nbytes: int) -> int | None:
+        self._fetch_later(dst, src, nbytes, 0)
+        self._wait(0)
+        return None
+
+    def _enqueue(self, dst: int, src: int, nbytes: int, handle: int | None) -> int | None:
+        if self.is_pinned(src):
+            self.copy(dst, src, nbytes, stream=self._on(handle))
+        else:
+            self.copy_to_device(dst, src, nbytes, stream=self._on(handle))
+        return None
+
+    def _fetch_later(self, dst: int, src: int, nbytes: int, handle: int | None) -> int | None:
+        if self.is_pinned(dst):
+            self.copy(dst, src, nbytes, stream=self._on(handle))
+        else:
+            self.copy_to_host(dst, src, nbytes, stream=self._on(handle))
+        return None
+
+    def _current(self, context: Any) -> None:
+        context[0] = _CONTEXT + self.device_current().index
+
+    def _query(self, handle: int | None) -> int:
+        return 0 if self.stream_done(self._on(handle)) else 600
+
+    def _wait(self, handle: int | None) -> None:
+        self.stream_synchronize(self._on(handle))
+
+    def _is_captured(self, handle: int | None, status: Any) -> None:
+        status[0] = 0
+
+    def _attribute(self, answer: Any, name: int, pointer: int) -> int:
+        answer[0] = _PINNED
+        return 0 if self.is_pinned(pointer) else 1
+
+
 class DirectArray(FakeArray):
     """An array of this library."""
 
@@ -53,12 +141,10 @@ class _Piece(ctypes.Structure):
     _fields_ = (("start", _WORD), ("offset", _WORD), ("nbytes", _WORD), ("unused", _WORD))
 
 
-class DirectBackend(FakeBackend):
+class DirectBackend(DriverBackend):
     """One device, ``delayed:cuda:0``.
 
     Attributes:
-        calls: The names of the driver's functions that C has called.
-        failing_calls: Names of functions that fail.
         sources: Of the kernels that were compiled.
     """
 
@@ -77,53 +163,11 @@ class DirectBackend(FakeBackend):
         self._default = {device: next(iter(self._default.values()))}
         self._default[device].device = device
         self._staging = {device: type(self._staging[device])(self, device)}
-        self.calls: list[str] = []
-        self.failing_calls: set[str] = set()
         self.sources: list[str] = []
         self._beside = self.stream_create(device, non_blocking=False, priority=0)
-        self._functions: dict[str, Any] = {}
-        for name, kinds in _SIGNATURES.items():
-            self._functions[name] = ctypes.CFUNCTYPE(_INT, *kinds)(self._guard(name, getattr(self, f"_{name}")))
 
-    def _guard(self, name: str, function: Callable[..., int | None]) -> Callable[..., int]:
-        def run(*given: Any) -> int:
-            self.calls.append(name)
-            if name in self.failing_calls:
-                return _FAILURE
-            try:
-                return function(*given) or 0
-            except BaseException as error:
-                self.machine.violations = [*self.machine.violations, f"{name}: {error!r}"]
-                return _FAILURE
-
-        return run
-
-    def direct(self, device: Device) -> DirectCopies | None:
-        address: dict[str, Any] = {
-            name: ctypes.cast(each, _POINTER).value or 0 for name, each in self._functions.items()
-        }
-        return DirectCopies(
-            **address, context=_CONTEXT, pointer=lambda array: array.pointer, is_current=None,
-            empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self.stream_wrap(0, device)),
-            stream=lambda: self.stream_current(device).handle, beside=self._beside.handle,
-        )  # fmt: skip
-
-    # --- the driver's functions, whose streams are handles
-
-    def _on(self, handle: int | None) -> RawStream:
-        return self.stream_wrap(handle or 0, self._devices[0])
-
-    def _enqueue(self, dst: int, src: int, nbytes: int, handle: int | None) -> None:
-        if self.is_pinned(src):
-            self.copy(dst, src, nbytes, stream=self._on(handle))
-        else:
-            self.copy_to_device(dst, src, nbytes, stream=self._on(handle))
-
-    def _fetch_later(self, dst: int, src: int, nbytes: int, handle: int | None) -> None:
-        if self.is_pinned(dst):
-            self.copy(dst, src, nbytes, stream=self._on(handle))
-        else:
-            self.copy_to_host(dst, src, nbytes, stream=self._on(handle))
+    def direct(self, device: Device) -> DirectCopies:
+        return super().direct(device)._replace(beside=self._beside.handle)
 
     def _batch(
         self, dsts: Any, srcs: Any, sizes: Any, count: int, attributes: int, first: Any, kinds: int, handle: int | None
@@ -133,30 +177,6 @@ class DirectBackend(FakeBackend):
         assert ctypes.c_int.from_address(attributes).value == _IN_ORDER
         for number in range(count):
             self.copy(dsts[number], srcs[number], sizes[number], stream=self._on(handle))
-
-    def _send(self, dst: int, src: int, nbytes: int) -> None:
-        self._enqueue(dst, src, nbytes, 0)
-        self._wait(0)
-
-    def _fetch(self, dst: int, src: int, nbytes: int) -> None:
-        self._fetch_later(dst, src, nbytes, 0)
-        self._wait(0)
-
-    def _current(self, context: Any) -> None:
-        context[0] = _CONTEXT
-
-    def _query(self, handle: int | None) -> int:
-        return 0 if self.stream_done(self._on(handle)) else 600
-
-    def _wait(self, handle: int | None) -> None:
-        self.stream_synchronize(self._on(handle))
-
-    def _is_captured(self, handle: int | None, status: Any) -> None:
-        status[0] = 0
-
-    def _attribute(self, answer: Any, name: int, pointer: int) -> int:
-        answer[0] = _PINNED
-        return 0 if self.is_pinned(pointer) else 1
 
     def _launch(self, kernel: int, blocks: int, *rest: Any) -> None:
         *_, handle, arguments, _extra = rest

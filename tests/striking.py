@@ -128,6 +128,7 @@ def struck_everywhere(
             an assertion what is wrong, and returns how many batches it has lost.
         strikes: Of the program, spread over its length.
     """
+    xl.pinned_pool()  # which is made at its first use
     assert not program(lambda part: part())
     count, before = Strike(sys.maxsize), held()
     assert not program(count.run)

@@ -166,6 +166,8 @@ def function():
 
 _VIEWS = frozenset({"frombuffer", "from_buffer"})
 """Functions whose result lies over memory that something else holds."""
+_TAKES_ADDRESS = re.compile(r"\.ctypes\b|__array_interface__|\baddressof\b")
+"""In the text of each module that `_addresses_of_nothing` finds something in; parsing all of them takes a second."""
 
 
 def _addresses_of_nothing(tree: ast.AST) -> Iterator[int]:
@@ -186,10 +188,10 @@ def _addresses_of_nothing(tree: ast.AST) -> Iterator[int]:
 
 
 def test_no_address_is_taken_of_an_array_that_nothing_holds() -> None:
-    found = [
-        (name, line) for name, path in MODULES.items() for line in _addresses_of_nothing(ast.parse(path.read_text()))
-    ]
-    assert not found
+    sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    taking = {name: source for name, source in sources.items() if _TAKES_ADDRESS.search(source)}
+    assert taking, "some do, and this test sees it"
+    assert not [(name, line) for name, each in taking.items() for line in _addresses_of_nothing(ast.parse(each))]
 
 
 @pytest.mark.parametrize(
@@ -203,4 +205,5 @@ def test_no_address_is_taken_of_an_array_that_nothing_holds() -> None:
     ],
 )
 def test_this_test_sees_such_an_address(line: str, is_bad: bool) -> None:
+    assert _TAKES_ADDRESS.search(line) or not is_bad
     assert bool([*_addresses_of_nothing(ast.parse(line))]) == is_bad

@@ -27,7 +27,11 @@ def test_the_cost_is_the_latency_and_the_bytes_at_the_speed_of_the_path() -> Non
         assert found.estimate_s(8_000_000, path, is_upload=is_upload) * 1e3 == pytest.approx(expected)
 
 
-def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(tmp_path: Path) -> None:
+def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xferlib._api.diagnose._WARM_S", 0.0)  # nothing warms up
+    monkeypatch.setattr("xferlib._api.diagnose._NBYTES", 4 << 20)
     x = np.zeros(1 << 20)
     with xl.use_backend("sim"), configured(cache_dir=tmp_path):
         with cores(3):

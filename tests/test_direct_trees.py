@@ -17,6 +17,7 @@ import xferlib as xl
 from tests.conftest import refuse_violations
 from tests.direct import TILE, DirectBackend
 from tests.kernels.targets import need_nvrtc
+from tests.sizes import crossed
 from xferlib.errors import PinnedMemoryError, TransferError
 from xferlib.testing import (
     THRESHOLDS,
@@ -135,9 +136,9 @@ def test_a_tree_beside_a_simulator_leaves_nothing_in_flight(sizes: tuple[int, ..
 
 
 @pytest.mark.usefixtures("_is_alone", "_is_idle")
-@pytest.mark.parametrize("is_pinned", [False, True])
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("call", ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"])
+@pytest.mark.parametrize(("sizes", "is_pinned", "call"), crossed(
+    2, SIZES, [False, True], ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"]
+))  # fmt: skip
 def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
     backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str
 ) -> None:

@@ -41,7 +41,7 @@ def test_import_brings_in_what_a_program_names_and_no_heavy_modules(imported: se
 
 
 _EACH_FIRST = """
-import os, xferlib
+import os, numpy, xferlib  # NumPy once, which all names need
 names_of = {}
 for name in xferlib.__all__:
     module = xferlib._MODULES.get(name)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.sizes import crossed
+from tests.sizes import IS_LONG, crossed
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
 from xferlib.testing import assert_same_bits, cores, in_python, load_backend, no_peers
@@ -241,7 +241,6 @@ def test_a_device_is_left_and_the_one_before_is_current_again(fake: Any) -> None
         assert xl.get_device() is xl.Device("fake:sim:0")
 
     with xl.use_backend("fake"):
-        xl.pinned_pool()  # which is made at its first use
         struck_everywhere(program, strikes=100)
 
 
@@ -282,7 +281,7 @@ def test_a_loop_that_is_struck_as_it_begins_leaves_no_thread(backend: str) -> No
         xl.prefetch(iter(items)).close()
         xl.stream_map(lambda chunk: chunk, items[0], chunk_rows=300_000)
 
-    struck_everywhere(lambda run: run(begun), strikes=40)
+    struck_everywhere(lambda run: run(begun), strikes=40 if IS_LONG else 20)
     for thread in threading.enumerate():
         if thread.name.startswith(("xferlib-feed", "xferlib-drain")):
             thread.join(60)

@@ -141,7 +141,7 @@ def as_tensors(batches: Any) -> Any:
     direct_most=1 << 20,
 )  # fmt: skip
 @example(
-    runs=[(name, 6) for name in BATCHES], kind="list", depth=2, is_kept=True, core_count=16, reader="consumer",
+    runs=[(name, 4) for name in BATCHES], kind="list", depth=2, is_kept=True, core_count=16, reader="consumer",
     direct_most=128 << 10,
 )  # fmt: skip
 @example(
@@ -184,11 +184,11 @@ def test_a_generator_may_fill_the_same_memory_again(kind: str, rows: int) -> Non
         return tree
 
     def source() -> Iterator[Any]:
-        yield from map(fill, range(12))
+        yield from map(fill, range(7))
         fill(99)
 
     found = [xl.tree.to_host(batch) for batch in list(xl.prefetch(source(), depth=3))]
-    assert len(found) == 12
+    assert len(found) == 7
     for number, batch in enumerate(found):
         same(batch, fill(number))
 

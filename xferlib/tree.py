@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._api import files as saving
-from xferlib._api import transfers
+from xferlib._api import files, transfers
 from xferlib._core import blocks, registry
-from xferlib._core import streams as capture
 from xferlib._core.arrays import check_dtype
+from xferlib._core.streams import refuse_current
 from xferlib._core.thresholds import DRIVER_MOST, TOGETHER_FROM
 from xferlib._core.trees import flatten, register, say_where
-from xferlib._runtime import checks as peer_names
+from xferlib._runtime import checks
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
-from xferlib._transfer import copies, many, plan
-from xferlib._transfer import describe as ends
-from xferlib._transfer import staging as host_copy
+from xferlib._transfer import copies, describe, many, plan, staging
 from xferlib._transfer.many import ManyDownload
 from xferlib.errors import ArrayError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
     from xferlib._core.backend import Backend
@@ -41,7 +37,7 @@ __all__ = ["load", "register", "save", "to_device", "to_host"]
 if not TYPE_CHECKING:  # or any name would pass a type checker
 
     def __getattr__(name: str) -> NoReturn:
-        peer_names.refuse(sys.modules[__name__], name, peer_names.TREE_NAMES)
+        checks.refuse(sys.modules[__name__], name, checks.TREE_NAMES)
 
 
 def to_device(
@@ -76,10 +72,10 @@ def to_device(
             return sent
     dtype = None if dtype is None else check_dtype(dtype, what="dtype")
     refuse_no_flag(saturate, "tree.to_device: saturate")
-    check = functools.partial(ends.check_leaf, dtype=dtype, is_saturated=saturate)
+    check = functools.partial(describe.check_leaf, dtype=dtype, is_saturated=saturate)
     try:
         if saturate:
-            place = ends.target_of(backend, device, stream, None).device
+            place = describe.target_of(backend, device, stream, None).device
             send = functools.partial(
                 transfers.to_device, device=place, dtype=dtype, stream=stream, copy=copy, saturate=True
             )
@@ -108,17 +104,17 @@ def _to_device(
     leaves, rebuild = flatten(tree)
     if copy is not True:
         refuse_no_copy(copy, "tree.to_device")
-        wanted_at = ends.target_of(backend, device, stream, None)
-        moving = [n for n, leaf in enumerate(leaves) if not ends.stays(leaf, wanted_at, dtype, copy=copy)]
+        wanted_at = describe.target_of(backend, device, stream, None)
+        moving = [n for n, leaf in enumerate(leaves) if not describe.stays(leaf, wanted_at, dtype, copy=copy)]
         sent = _to_device([leaves[n] for n in moving], backend, device, dtype, stream, copy=True)
         return rebuild(_with(leaves, moving, sent))
     if len(leaves) == 1 and type(leaves[0]) is np.ndarray:  # nothing to travel with
         sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
         return rebuild([sent])
-    target, place, order, *_ = ends.target_of(backend, device, stream, None)
-    capture.refuse_current("tree.to_device", target, place)
+    target, place, order, *_ = describe.target_of(backend, device, stream, None)
+    refuse_current("tree.to_device", target, place)
     if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
-        results, others = host_copy.copy_small_leaves(leaves)
+        results, others = staging.copy_small_leaves(leaves)
         alone = [number for number in others if registry.owner_of(leaves[number]) is not None]
     elif dtype is None and (sent := many.send_again(leaves, target, place, order)) is not None:
         return rebuild(sent)
@@ -165,9 +161,9 @@ def _fetch_small(leaves: list[Any], stream: Any, *, pinned: bool) -> list[Any] |
     if place.kind != "cuda":
         return None
     backend = owner.at(place)
-    capture.refuse_current("tree.to_host", backend, place)
+    refuse_current("tree.to_host", backend, place)
     backend.attach(place)
-    order = ends.raw_stream(stream, place) if stream is not None else backend.stream_current(place)
+    order = describe.raw_stream(stream, place) if stream is not None else backend.stream_current(place)
     found = many.find_download(leaves, place) or many.keep_download(leaves, backend, place)
     return None if found is None else many.fetch_again(*found, leaves, backend, order, is_pinned=pinned)
 
@@ -208,7 +204,7 @@ def to_host(
     refuse_no_flag(pinned, "tree.to_host: pinned")
     refuse_no_flag(saturate, "tree.to_host: saturate")
     dtype = None if dtype is None else check_dtype(dtype, what="dtype")
-    check = functools.partial(ends.check_leaf, dtype=dtype, is_saturated=saturate)
+    check = functools.partial(describe.check_leaf, dtype=dtype, is_saturated=saturate)
     try:
         if dtype is not None or saturate:
             fetch = functools.partial(
@@ -245,7 +241,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         )
     results, numbers = list(leaves), list(range(len(leaves)))
     if stream is None and not pinned and plan.may_skip():
-        results, numbers = host_copy.copy_small_leaves(leaves)
+        results, numbers = staging.copy_small_leaves(leaves)
     alone: list[int] = []
     downloads: dict[Device, ManyDownload] = {}
     try:
@@ -278,9 +274,9 @@ def _begin_download(
     results: list[Any], backend: Backend, device: Device, stream: Any, *, is_pinned: bool
 ) -> ManyDownload:
     """The download of the leaves that are on one device."""
-    capture.refuse_current("tree.to_host", backend, device)
+    refuse_current("tree.to_host", backend, device)
     backend.attach(device)
-    order = ends.raw_stream(stream, device) if stream is not None else backend.stream_current(device)
+    order = describe.raw_stream(stream, device) if stream is not None else backend.stream_current(device)
     return ManyDownload(results, backend, order, is_pinned=is_pinned)
 
 
@@ -301,7 +297,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         BackendUnavailableError: safetensors is not installed.
         OSError: The file cannot be written.
     """
-    saving.save(path, tree, to_host)
+    files.save(path, tree, to_host)
 
 
 def load(
@@ -331,5 +327,5 @@ def load(
         FileNotFoundError: There is no such file.
     """
     send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream, saturate=saturate)
-    ends.target_of(backend, device, stream, None)  # before the file is read
-    return saving.load(saving.path_of(path, "load(path)"), like, send)
+    describe.target_of(backend, device, stream, None)  # before the file is read
+    return files.load(files.path_of(path, "load(path)"), like, send)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -26,7 +27,11 @@ WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
 INSIDE = ("killed-inside", "stuck-inside")
 """The rank fails when the calls have been compared, so that the device of the other waits for it."""
 WAITING = ("stuck", "absent")
-"""How ways begin that end by a timeout of three seconds, in which no rank computes."""
+"""How ways begin that end by a timeout, in which no rank computes."""
+ALONE = ("stuck", "absent")
+"""Ways in which the other rank never comes: no timeout is too short."""
+ALONE_S, TOGETHER_S = 0.5, 3.0
+"""Timeouts, of those ways and of ways in which both ranks must come before it."""
 _START_S = 90.0
 """Longest wait while ranks start: they import libraries, and on a busy machine CUDA and NCCL take seconds."""
 KINDS = {
@@ -40,6 +45,8 @@ SIMULATED = ("simulated-devices", "no-output")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
 """Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
 _HANG_S = 120
+MEETING = "XFERLIB_TEST_MEETING"
+"""The name of a FIFO by which each rank waits for the other, behind the first call."""
 
 
 class WaitsForEver(DeviceDriver):
@@ -69,13 +76,15 @@ def fail(way: str, kind: str) -> None:
         from tests.fake import let_mpi_read
 
         let_mpi_read(setattr)
-    comm = distributed.init(timeout=3.0 if way == "absent" else _START_S, cuda_aware=kind == "aware-mpi")
+    comm = distributed.init(timeout=ALONE_S if way == "absent" else _START_S, cuda_aware=kind == "aware-mpi")
     x = array_of(rank, kind)
     comm.all_reduce(x)
     xl.to_host(x)
+    with open(os.environ[MEETING], "r" if rank else "w"):  # or the other might learn of the failure in the first call
+        pass
     waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
     if way.startswith(WAITING) and not waits_long:
-        comm._group.timeout_s = 3.0  # all that a start takes is over
+        comm._group.timeout_s = ALONE_S if way in ALONE else TOGETHER_S  # all that a start takes is over
     if rank:
         if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -178,6 +187,9 @@ class Pair:
 
     def __init__(self, way: str, kind: str, port: int) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._folder = tempfile.mkdtemp()  # which no rank removes, as a `TemporaryDirectory` at its end
+        self._meeting = f"{self._folder}/meeting"
+        os.mkfifo(self._meeting)
         self._ranks = [self._fork(way, kind, port, rank) for rank in (0, 1)]
 
     def _fork(self, way: str, kind: str, port: int, rank: int) -> int:
@@ -185,6 +197,7 @@ class Pair:
         if not child:
             os.dup2(self._output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            os.environ[MEETING] = self._meeting
             run_and_end(way, kind)
         return child
 
@@ -195,6 +208,7 @@ class Pair:
         signal.alarm(0)
         os.kill(self._ranks[1], signal.SIGKILL)
         os.waitpid(self._ranks[1], 0)
+        shutil.rmtree(self._folder)
         self._output.seek(0)
         return {"code": code, "said": self._output.read().decode()}
 

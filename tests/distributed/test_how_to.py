@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.distributed import launching
 from tests.processes import HANG_S
 from tests.sizes import IS_LONG
@@ -37,8 +38,22 @@ def is_alone(block: list[str]) -> bool:
     return "$FIRST" not in block[0] and not block[0].startswith("dask")
 
 
+_LAUNCHERS = """
+import os, runpy, shlex, sys
+launchers = []
+for line in sys.argv[1:]:
+    if not (child := os.fork()):
+        sys.argv = shlex.split(os.path.expandvars(line))
+        runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+        sys.exit()
+    launchers.append(child)
+sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in launchers))
+"""
+"""Launchers of torch side by side, of one process that has imported it."""
+
+
 def run_together(commands: list[str], folder: Path) -> list[str]:
-    """Run lines at once, as on several hosts; the output of each."""
+    """Run lines at once, as on several hosts; the output of each, or of all torchruns together."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     named = {"python": sys.executable, "torchrun": f"{sys.executable} -m torch.distributed.run"}
@@ -55,6 +70,8 @@ def run_together(commands: list[str], folder: Path) -> list[str]:
     environ = launching.environ(PATH=f"{bin_folder}:{os.environ['PATH']}", FIRST="127.0.0.1", PORT=port)
     if FOR_OPEN_MPI in commands[0]:  # the line itself says what the variables say
         environ = {name: value for name, value in environ.items() if not name.startswith(("OMPI_", "PRTE_"))}
+    if commands[0].startswith("torchrun") and not IS_LONG:
+        return [processes.printed("-c", _LAUNCHERS, *commands, cwd=folder, environ=environ, after=processes.TORCH)]
     started = [
         subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=folder, env=environ, stdout=-1, stderr=-1, text=True)
         for line in commands

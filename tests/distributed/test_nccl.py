@@ -46,9 +46,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     names = ("ncclAllReduce", "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd")
     library = SimpleNamespace(**{name: function(name) for name in names})
-    monkeypatch.setattr(drivers, "load", lambda: library)
-    monkeypatch.setattr(drivers, "unique_id", lambda: b"id")
-    monkeypatch.setattr(drivers, "join", lambda *_: 1)
+    monkeypatch.setattr(drivers, "load_nccl", lambda: library)
+    monkeypatch.setattr(drivers, "make_unique_id", lambda: b"id")
+    monkeypatch.setattr(drivers, "join_ranks", lambda *_: 1)
     return found
 
 

@@ -256,7 +256,7 @@ class Chunks:
     """
 
     array: HostArray
-    """As `merged` gives it."""
+    """As `merge_dimensions` gives it."""
     axis: int
     rows: int
     blocks: int

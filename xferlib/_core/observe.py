@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -52,10 +52,10 @@ class Moving(Protocol):
         """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
 
     def events(self) -> tuple[Any, Any]:
-        """Events to record before the first piece and after the last, for code that calls only `finished` besides."""
+        """Events to record before the first piece and after the last, for code that else calls `note_finished`."""
 
-    def note_finished(self, steps: Callable[[], Iterable[Step]]) -> None:
-        """Everything has been enqueued, with `events` around it; ``steps`` is called when the trace is read."""
+    def note_finished(self, steps: list[Step]) -> None:
+        """Everything has been enqueued in these steps, with `events` around it."""
 
 
 class Recorder:
@@ -74,7 +74,7 @@ class Recorder:
         run()
 
     def begin(self, backend: Backend) -> Any:
-        """A call on the host begins; the result is passed to `called`."""
+        """A call on the host begins; the result is passed to `note_call`."""
 
     def note_call(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
         """A call by the user is about to return."""

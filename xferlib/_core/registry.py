@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib._core import blocks, device, observe
-from xferlib._core.device import Device, DeviceParts, DeviceSpec, make_device, parse, refuse_device
+from xferlib._core.device import Capabilities, Device, DeviceParts, DeviceSpec, make_device, parse, refuse_device
 from xferlib._runtime import checks, process, torch_compile
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
@@ -170,7 +170,6 @@ def _load(name: str) -> Backend:
 def _check(name: str, backend: Any) -> None:
     """Refuse what a plug-in has made where the library, which asks each backend that is loaded, would stumble on it."""
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Capabilities
 
     if not isinstance(backend, Backend):
         raise TypeError(f"its entry point makes {quote(backend)}, which is not an xferlib.backends.base.Backend")
@@ -198,8 +197,6 @@ def _check(name: str, backend: Any) -> None:
 
 
 def _is_device(thing: Any, name: str) -> bool:
-    from xferlib._core.device import Device
-
     return isinstance(thing, Device) and thing.backend == name
 
 
@@ -417,8 +414,8 @@ def _plugin_backends(cls: type) -> Iterator[Backend]:
 
 def _reset_registry_after_fork() -> None:
     """Make every backend that was live, or its CUDA part, raise ForkError: CUDA does not work in a forked child."""
-    global _registry_lock
-    _registry_lock = threading.RLock()
+    global _registry_lock, _lock
+    _registry_lock, _lock = threading.RLock(), threading.Lock()
     _loading.clear()  # by threads that the child has not
     for name, backend in list(_loaded.items()):
         if backend.capabilities.streams and not backend.survives_fork:
@@ -732,14 +729,6 @@ def _runs_on_cuda(name: str) -> bool:
         return any(device.kind == "cuda" for device in get(name).devices())
     except BackendUnavailableError:
         return False
-
-
-def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-reset_in_child(_after_fork_in_child)
 
 
 # The list of devices, the parser of specifications, and the current device.

@@ -81,13 +81,6 @@ def bytes_over(pointer: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:
     return np.asarray(_Bytes(pointer, nbytes, owner))
 
 
-def array_over(
-    pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, owner: Any
-) -> np.ndarray[Any, Any]:
-    """An array of that shape and dtype over raw host memory, keeping ``owner`` alive."""
-    return bytes_over(pointer, nbytes, owner).view(dtype).reshape(shape)
-
-
 class _Pages:
     """Mapped pages, and the first address in them that a huge page may begin at."""
 
@@ -156,7 +149,7 @@ class HostCache:
                 f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
                 "free arrays, or move less at a time"
             ) from error
-        return array_over(block.pointer, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
+        return bytes_over(block.pointer, nbytes, _Lease(block, self, is_fresh=is_fresh)).view(dtype).reshape(shape)
 
     def _take(self, nbytes: int) -> tuple[_Pages, bool]:
         """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""

@@ -116,9 +116,9 @@ class PinnedPool(ProcessBound):
         self._free: dict[int, list[PooledBlock]] = {}
         """By bytes; the lists stay, as leases put their blocks into them."""
         from xferlib import _native
-        from xferlib._memory import lifetimes as lease  # here, for programs that never pin memory
+        from xferlib._memory import lifetimes  # here, for programs that never pin memory
 
-        self._leases = lease
+        self._leases = lifetimes
         calls = _native.find_calls()
         self._lend_at_once = calls and calls.lend
         self._blocks: dict[int, PooledBlock] = {}

@@ -190,8 +190,15 @@ def load_library() -> Any:
     return _load_library()[0]
 
 
+@functools.cache
+def addresses_of(*names: str) -> tuple[int, ...]:
+    """The addresses of compiled functions, for C of another library to call."""
+    library = load_library()
+    return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
+
+
 def why_absent() -> str:
-    """Why `library` is None; empty where it is not."""
+    """Why `load_library` gives None; empty where it is not."""
     return _load_library()[1]
 
 

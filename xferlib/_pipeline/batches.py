@@ -277,7 +277,8 @@ class SideStreamUploader:
         events: list[Any] = [backend.event_record(stream, timing=False) for _ in range(count)]
         lease.events[:] = events  # which C records anew: the pool lends the memory again behind their last records
         parts = tuple((address(memory) + number * size, event.handle) for number, event in enumerate(events))
-        functions = calls.copy, calls.record, calls.wait, calls.query, *staging.fill_addresses()
+        fills = _native.addresses_of("xf_fill", "xf_fill_begin", "xf_fill_end")
+        functions = calls.copy, calls.record, calls.wait, calls.query, *fills
         return (memory, events), size, parts, functions
 
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
@@ -805,7 +806,7 @@ class Router:
         except Exception:  # an item that is no tree says so in its turn
             return True
         arrays = [leaf for leaf in leaves if registry.owner_of(leaf) is not None]
-        return sum(map(_tree_nbytes, arrays)) <= MEDIUM_NBYTES and not any(map(self.is_pinned, arrays))
+        return sum(map(_array_nbytes, arrays)) <= MEDIUM_NBYTES and not any(map(self.is_pinned, arrays))
 
     def send_read(self, host: Any) -> Any:
         """Copy a batch on the calling thread's current stream; it has been read on return.
@@ -1073,7 +1074,7 @@ class Batch(Handed):
         is_enqueued = found.is_enqueued
         for number in found.alone:
             leaf = leaves[number]
-            if not can_stage and _tree_nbytes(leaf) >= LARGE_NBYTES:
+            if not can_stage and _array_nbytes(leaf) >= LARGE_NBYTES:
                 target = CopyTarget(backend, device, self._stream)
                 self._transfers.append((copies.begin(describe.source_of(leaf), target, is_awaited=True), number))
             else:
@@ -1220,7 +1221,7 @@ def _is_on_host(leaf: Any) -> bool:
     return owner is not None and owner.view(leaf).device.kind == "cpu"
 
 
-def _tree_nbytes(array: Any) -> int:
+def _array_nbytes(array: Any) -> int:
     if isinstance(array, np.ndarray):
         return array.nbytes
     owner = registry.owner_of(array)

@@ -53,8 +53,7 @@ class _Array:
     def read(self, start: int, stop: int) -> HostArray:
         return self._array[start:stop]
 
-    def read_apart(self, start: int, stop: int) -> HostArray:
-        return self._array[start:stop]
+    read_apart = read
 
     def release_rows(self, start: int, stop: int) -> None:
         """No-op: the array is the caller's."""
@@ -459,7 +458,7 @@ class Sink(Protocol):
     """The target of results."""
 
     is_ordered: bool
-    """Whether `put` is called in the order of the rows, by one thread at a time."""
+    """Whether `write` is called in the order of the rows, by one thread at a time."""
     is_reduction: bool
     """Whether results are trees of any shape, instead of arrays with as many rows."""
     waits: bool

@@ -242,19 +242,10 @@ class MappedFile(NamedTuple):
         reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
         first = self.start + sum(min(each, 0) for each in reach)
         nbytes = sum(abs(each) for each in reach) + self.dtype.itemsize
-        if nbytes == math.prod(self.shape) * self.dtype.itemsize and self._is_c_contiguous:
-            return np.memmap(self.path, self.dtype, self.mode, first, self.shape)  # type: ignore[call-overload,no-any-return]
         memory = np.memmap(self.path, np.uint8, self.mode, first, (nbytes,))  # type: ignore[call-overload]
-        return np.ndarray(self.shape, self.dtype, memory, self.start - first, self.strides)
-
-    @property
-    def _is_c_contiguous(self) -> bool:
-        expected = self.dtype.itemsize
-        for extent, stride in zip(self.shape[:0:-1], self.strides[:0:-1], strict=True):
-            if extent != 1 and stride != expected:
-                return False
-            expected *= extent
-        return self.strides[0] == expected
+        found: HostArray = np.ndarray(self.shape, self.dtype, memory, self.start - first, self.strides)
+        # A memory map where that can be one, which `flush` writes.
+        return memory.view(self.dtype).reshape(self.shape) if found.flags.c_contiguous else found
 
 
 class StoredObject(NamedTuple):
@@ -453,7 +444,7 @@ class RangeSink:
         return self._out if self._sink is None else self._sink.value
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
-        """Return None: ranges come as they are, and `put` copies them."""
+        """Return None: ranges come as they are, and `write` copies them."""
 
     def write(self, start: int, stop: int, host: Any) -> None:
         if self._sink is None:

@@ -26,7 +26,7 @@ from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, ne
 # Generation counter, bumped whenever something that a cached fast path relies on changes.
 #
 # A short cut may keep what it has found out (no recording is open, no path is forced, this is the default device) for
-# as long as the number stays. It stands in one place so that C looks at it in a nanosecond. `changed` follows the
+# as long as the number stays. It stands in one place so that C looks at it in a nanosecond. `bump_epoch` follows the
 # change.
 
 fast_path_epoch = [1]

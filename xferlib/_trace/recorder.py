@@ -29,7 +29,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._core import observe
@@ -343,17 +343,17 @@ class StagedCopy:
             self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))
 
     def events(self) -> tuple[RawEvent, RawEvent]:
-        """Return the events to record before the first block and after the last one, before `finished` is called."""
+        """Return the events to record before the first block and after the last one, ahead of `note_finished`."""
         self._first, self._last = self._clock.take(), self._clock.take()
         return self._first, self._last
 
-    def note_finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+    def note_finished(self, steps: list[Step]) -> None:
         """Note that all blocks have been enqueued, with `events` around them."""
         self._note(self._last)
         recordings, location = self._recorder.recordings, self._location
         self._recorder.later(lambda: [
             (recordings, Kind.STAGING, "stage", nbytes, "host", thread, location, begun_s, end_s, "", HOST, None)
-            for nbytes, begun_s, end_s, thread in steps()
+            for nbytes, begun_s, end_s, thread in steps
         ])  # fmt: skip
 
     def _note(self, last: RawEvent) -> None:

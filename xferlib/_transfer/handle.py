@@ -29,9 +29,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from xferlib._core import observe
-from xferlib._core import streams as pending
-from xferlib._core.streams import PendingTransfer, Result_co, Stream
-from xferlib._memory import lifetimes as in_flight
+from xferlib._core.streams import PendingTransfer, Result_co, Stream, add_pending, remove_pending
+from xferlib._memory import lifetimes
 from xferlib._runtime.threads import Job, deferred, wait_in_task, workers
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, quote
@@ -109,7 +108,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         assert self._stream is not None
         self._job, self._keep = job, keep
         try:
-            pending.add_pending(self._stream, self)
+            add_pending(self._stream, self)
             if is_awaited and self.try_start():
                 self._is_orphaned = True
                 return
@@ -144,13 +143,13 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             if self._job is not None:
                 observe.note_finish(self._job)
             if self.is_upload or self._job is None:
-                self._event = in_flight.record(self._backend, self._stream)
-                in_flight.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)
+                self._event = lifetimes.record(self._backend, self._stream)
+                lifetimes.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)
             else:
                 self._note_complete()
         finally:
             self._keep = ()
-            pending.remove_pending(self._stream, self)
+            remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether `settle` would return at once; helps, and waits for at most ``wait_s``.

@@ -6,7 +6,6 @@ The first call of a form is planned here (`prepare`), and C runs what that gives
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import mmap
@@ -224,15 +223,8 @@ def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    return _addresses()[1:], *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
-
-
-@functools.cache
-def _addresses() -> tuple[int, ...]:
-    """The addresses of ``xf_spread``, ``xf_host_copy`` and ``xf_fill_parts``."""
-    library = _native.load_library()
-    functions = library.xf_spread, library.xf_host_copy, library.xf_fill_parts
-    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
+    copies = _native.addresses_of("xf_host_copy", "xf_fill_parts")
+    return copies, *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
 
 
 def _settle() -> int:
@@ -322,7 +314,7 @@ def _add_device(device: Device, library: int | None = None) -> int:
         "pool": pool, **pool.describe_for_native(), "is_followed": is_followed,
     }  # fmt: skip
     addresses = {name: getattr(direct, name) for name in _OF_DRIVER} | staging.addresses()
-    addresses["spread"] = _addresses()[0]
+    (addresses["spread"],) = _native.addresses_of("xf_spread")
     return _add(device, library, device.index, _ON_DEVICE, functions, addresses, direct.context)
 
 

@@ -201,17 +201,6 @@ def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     return pinned, host, nbytes, nbytes <= PAST_MOST, *fill_crew()
 
 
-@functools.cache
-def fill_addresses() -> tuple[int, int, int]:
-    """The addresses of the C functions that fill pinned memory, begin to, and end that."""
-    library = _native.load_library()
-    fill, begin, end = (
-        ctypes.cast(each, ctypes.c_void_p).value or 0
-        for each in (library.xf_fill, library.xf_fill_begin, library.xf_fill_end)
-    )
-    return fill, begin, end
-
-
 def fill_crew() -> tuple[int, int, int]:
     """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
@@ -340,7 +329,7 @@ def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) 
     region.device, region.host, region.nbytes = pointer, end.pointer, end.nbytes
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
-        region.unit = buffers.HUGE if is_fresh else _native.CACHE_LINE
+        region.unit = _unit(is_fresh=is_fresh)
         return True
     form = plan.describe_form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
@@ -489,12 +478,11 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 
 def addresses() -> dict[str, int]:
     """The addresses of the C functions that make a whole transfer, and of others that C calls beside one."""
-    library = _native.load_library()
     functions = {
-        "stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse,
-        "take_chunk": library.xf_ring_take, "give_chunk": library.xf_ring_give, "lose_chunk": library.xf_ring_lose,
+        "stage": "xf_copy", "is_crowded": "xf_is_crowded", "rouse": "xf_rouse", "take_chunk": "xf_ring_take",
+        "give_chunk": "xf_ring_give", "lose_chunk": "xf_ring_lose",
     }  # fmt: skip
-    return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
+    return dict(zip(functions, _native.addresses_of(*functions.values()), strict=True))
 
 
 def prepare_stream(
@@ -710,27 +698,22 @@ class OpenTransfer:
         library = _native.load_library()
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
-            self._moving.note_finished(functools.partial(_steps, _marks(handle)))
+            self._moving.note_finished(_list_steps(handle))
         close_failed(handle, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
             raise self._setup.calls.failure(error, self._stream)
 
 
-def _marks(handle: Any) -> list[tuple[int, int, int, str]]:
-    """Bytes of every piece, when it began and ended, and the name of its thread."""
+def _list_steps(handle: Any) -> list[Step]:
+    """The pieces of a transfer that has ended, and the threads that staged them."""
     marks = ctypes.POINTER(_native.Mark)()
     count = _native.load_library().xf_marks(handle, ctypes.byref(marks))
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return [
-        (mark.nbytes, mark.begun_ns, mark.ended_ns, _name(mark.thread, names))
+        (mark.nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, names))
         for mark in (marks[number] for number in range(count))
     ]
-
-
-def _steps(marks: list[tuple[int, int, int, str]]) -> list[Step]:
-    """The pieces and the threads that staged them."""
-    return [(nbytes, begun_ns * 1e-9, ended_ns * 1e-9, name) for nbytes, begun_ns, ended_ns, name in marks]
 
 
 def _name(thread: int, names: dict[int | None, str]) -> str:

@@ -376,7 +376,7 @@ def _join(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
             "init: driver='nccl' has NCCL carry device memory, and cuda_aware=True has MPI do it; give one of the two"
         )
     if driver == "nccl":
-        drivers.check_installed()
+        drivers.require_nccl()
     host = driver if driver in ("single", "mpi", "torch") else find_launcher_driver()
     if is_cuda_aware and host == "torch":
         raise ArgumentError(

@@ -287,7 +287,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 
 @functools.cache
-def load() -> Any:
+def load_nccl() -> Any:
     """The library, with the types of its functions' arguments; None where there is none.
 
     That of the process comes first, as a library of arrays may have loaded it.
@@ -319,43 +319,36 @@ def _in_wheel() -> list[str]:
     return [str(Path(folder) / "lib" / _NAME) for folder in folders]
 
 
-def text_of(code: int) -> str:
+def describe_result(code: int) -> str:
     """The library's words for a result."""
-    return str(load().ncclGetErrorString(code).decode())
+    return str(load_nccl().ncclGetErrorString(code).decode())
 
 
-def check(code: int, name: str) -> None:
+def check_result(code: int, name: str) -> None:
     """Raise what a result says, if it is not 0.
 
     Raises:
         DistributedError: It is not.
     """
     if code:
-        raise DistributedError(f"NCCL's {name} failed: {text_of(code)}")
+        raise DistributedError(f"NCCL's {name} failed: {describe_result(code)}")
 
 
-def unique_id() -> bytes:
+def make_unique_id() -> bytes:
     """The bytes by which all ranks join one communicator."""
     made = _UniqueId()
-    check(load().ncclGetUniqueId(ctypes.byref(made)), "ncclGetUniqueId")
+    check_result(load_nccl().ncclGetUniqueId(ctypes.byref(made)), "ncclGetUniqueId")
     return bytes(made)
 
 
-def join(size: int, rank: int, identity: bytes) -> int:
+def join_ranks(size: int, rank: int, identity: bytes) -> int:
     """Make this rank's communicator on the thread's current device; it waits for the other ranks."""
     comm = _POINTER()
-    check(
-        load().ncclCommInitRank(ctypes.byref(comm), size, _UniqueId.from_buffer_copy(identity), rank),
+    check_result(
+        load_nccl().ncclCommInitRank(ctypes.byref(comm), size, _UniqueId.from_buffer_copy(identity), rank),
         "ncclCommInitRank",
     )
     return comm.value or 0
-
-
-def failure(comm: int) -> str:
-    """The failure that NCCL has found, such as a connection that was closed; empty for none."""
-    code = ctypes.c_int()
-    found = load().ncclCommGetAsyncError(comm, ctypes.byref(code)) or code.value
-    return text_of(found) if found and found != _IN_PROGRESS else ""
 
 
 # NCCL, which carries device memory from GPU to GPU. Its unique id comes by way of the driver of host memory.
@@ -389,23 +382,23 @@ _CALLS: dict[str, Callable[[DeviceCall, int], Sequence[tuple[str, tuple[int, ...
 """For each collective, NCCL's functions and their arguments before the communicator and the stream."""
 
 
-def is_installed() -> bool:
+def has_nccl() -> bool:
     """Whether NCCL's library is there."""
-    return load() is not None
+    return load_nccl() is not None
 
 
-def carries(backend: Backend) -> bool:
+def nccl_carries(backend: Backend) -> bool:
     """Whether NCCL may carry the arrays of a backend."""
-    return backend.pinned_domain == "cuda" and is_installed()
+    return backend.pinned_domain == "cuda" and has_nccl()
 
 
-def check_installed() -> None:
+def require_nccl() -> None:
     """Refuse to go on without NCCL.
 
     Raises:
         DriverUnavailableError: It is not installed.
     """
-    if not is_installed():
+    if not has_nccl():
         raise DriverUnavailableError(
             f"driver 'nccl' cannot run here: libnccl.so.2 is not installed; install it with {install_command('nccl')}"
         )
@@ -432,12 +425,12 @@ class Nccl(DeviceDriver):
 
     def __init__(self, rank: int, size: int, device: Device, exchange: Callable[[bytes], list[bytes]]) -> None:
         backend = registry.get(device.backend).at(device)
-        self._library = load()
+        self._library = load_nccl()
         self._size = size
         with device:  # the communicator is of the current device; `attach` is content with the context of another
             backend.attach(device)
-            identity = exchange(unique_id() if rank == 0 else b"")[0]
-            self._comm = join(size, rank, identity)
+            identity = exchange(make_unique_id() if rank == 0 else b"")[0]
+            self._comm = join_ranks(size, rank, identity)
         self._beside = backend.stream_create(device, non_blocking=True, priority=0)
         self._backend = backend
         self._own_event: Any = None
@@ -457,7 +450,7 @@ class Nccl(DeviceDriver):
             if len(calls) == 1:
                 self._call(*calls[0], stream)
             else:  # messages that wait for each other
-                check(self._library.ncclGroupStart(), "ncclGroupStart")
+                check_result(self._library.ncclGroupStart(), "ncclGroupStart")
                 try:
                     for name, arguments in calls:
                         self._call(name, arguments, stream)
@@ -465,14 +458,14 @@ class Nccl(DeviceDriver):
                     # Also after an error: within an open group every later call of this thread, of any communicator,
                     # would only be noted down.
                     code = self._library.ncclGroupEnd()
-                check(code, "ncclGroupEnd")
+                check_result(code, "ncclGroupEnd")
             return self._record_end(stream, order)
         except BaseException:
             self._is_torn = True
             raise
 
     def _call(self, name: str, arguments: tuple[int, ...], stream: Any) -> None:
-        check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
+        check_result(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
 
     def _stream_of(self, order: Order) -> Any:
         """The stream to enqueue on, behind the call's stream and behind the last operation."""
@@ -506,13 +499,15 @@ class Nccl(DeviceDriver):
         return self._end is None or self._backend.event_done(self._end)
 
     def failure(self) -> str:
-        return failure(self._comm)
+        code = ctypes.c_int()
+        found = self._library.ncclCommGetAsyncError(self._comm, ctypes.byref(code)) or code.value
+        return describe_result(found) if found and found != _IN_PROGRESS else ""
 
     def abort(self) -> None:
         self._library.ncclCommAbort(self._comm)
 
     def close(self) -> None:
-        check(self._library.ncclCommDestroy(self._comm), "ncclCommDestroy")
+        check_result(self._library.ncclCommDestroy(self._comm), "ncclCommDestroy")
 
 
 # MPI through mpi4py: non-blocking calls, which a timeout can end, at the speed of the blocking ones.
@@ -694,7 +689,7 @@ class MpiDriver(Driver):
             return False
         if self._is_cuda_aware:
             return backend.pinned_domain == "cuda"
-        return self._has_nccl and carries(backend)
+        return self._has_nccl and nccl_carries(backend)
 
     def for_device(
         self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]
@@ -988,7 +983,7 @@ class GlooDriver(Driver):
         return self._torch.from_numpy(x.view("uint8"))
 
     def carries(self, backend: Backend) -> bool:
-        return carries(backend)
+        return nccl_carries(backend)
 
     def for_device(
         self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]

@@ -314,8 +314,8 @@ class Board(Control):
         return self._shown.tolist().count(self._word) == self.size
 
     def list_missing(self) -> list[int]:
-        own = self._shown[self.rank] >> 40
-        return [rank for rank, word in enumerate(self._shown.tolist()) if word >> 40 != own]
+        own = self._shown[self.rank] >> DIGEST_BITS
+        return [rank for rank, word in enumerate(self._shown.tolist()) if word >> DIGEST_BITS != own]
 
     def waits(self, text: str) -> None:
         if text != self._said:

@@ -12,8 +12,7 @@ import pytest
 import xferlib as xl
 from tests.fake import let_mpi_read
 from xferlib import distributed
-from xferlib.distributed import Communicator
-from xferlib.distributed import drivers as nccl
+from xferlib.distributed import Communicator, drivers
 from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, GlooDriver, MpiDriver, Order
 from xferlib.errors import ArgumentError, ClosedError, LayoutError, MismatchError, MixedBackendsError, MixedDevicesError
 from xferlib.testing import assert_same_bits, load_backend
@@ -120,12 +119,12 @@ def carried(
         pytest.skip("the simulator has two devices")
     status = xl.available_backends()[request.param]
     places = [each for each in map(xl.Device, status.devices) if each.kind != "cpu"]
-    if len(places) < 2 or (request.param != "sim" and not nccl.is_installed()):
+    if len(places) < 2 or (request.param != "sim" and not drivers.has_nccl()):
         pytest.skip(status.reason or "two GPUs and NCCL are needed")
     calls: list[str] = []
     if request.param != "sim":
-        monkeypatch.setattr(nccl.Nccl, "reduces", StandIn.reduces)
-        monkeypatch.setattr(nccl.Nccl, "enqueue", note_calls(calls, nccl.Nccl.enqueue))
+        monkeypatch.setattr(drivers.Nccl, "reduces", StandIn.reduces)
+        monkeypatch.setattr(drivers.Nccl, "enqueue", note_calls(calls, drivers.Nccl.enqueue))
         if request.param not in kept or kept[request.param]._group.cause:  # an error of the test before has ended it
             kept[request.param] = distributed.init("auto", timeout=60.0)
         made = kept[request.param]

@@ -931,11 +931,8 @@ class CudaBackend(Backend, FastPath):
         return link_pieces(pieces, arch=f"sm_{major}{minor}")
 
     def compute_capability(self, device: Device) -> tuple[int, int]:
-        kind = driver.CUdevice_attribute
-        result, major = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
-        check(result, f"reading the compute capability of {device}")
-        _, minor = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
-        return int(major), int(minor)
+        major, minor = (self.device_attribute(device, f"compute_capability_{part}") for part in ("major", "minor"))
+        return major, minor
 
     def compiler_version(self) -> str:
         """The version of NVRTC, on which the machine code depends."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import collections
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,23 +45,6 @@ def library_failure(library: str, name: str, error: Exception) -> Exception:
     if isinstance(error, RuntimeError):  # the bindings found no library, or no such function in it
         return UnsupportedError(f"{told}; install the library: {install_command('pycuda-math')}")
     return KernelError(f"{told}; `xferlib info` shows the driver and the devices")
-
-
-class translate_errors:  # noqa: N801 - read as a statement
-    """Raise the errors of a library as xferlib's; ``name`` says what was asked of it."""
-
-    def __init__(self, library: str, name: str) -> None:
-        self._library = library
-        self._name = name
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, XferError):
-            raise library_failure(self._library, self._name, error) from error
 
 
 def load_binding(load: Callable[[str], Any] = importlib.import_module) -> Any:
