@@ -918,13 +918,18 @@ template <int word> __device__ __forceinline__ void xf_load_shifted_{nbytes}(
 """
 
 
+def step_nbytes(width: int, step: int, size: int) -> tuple[int, int]:
+    """The bytes that a vector spans whose elements are ``step`` apart, and those of an access to a part of it."""
+    span = ((width - 1) * abs(step) + 1) * size
+    return span, max((each for each in SHIFTED if each <= span), default=span)
+
+
 def step_pieces(width: int, step: int, size: int) -> list[tuple[int, int]]:
-    """The parts, of 16 bytes or fewer, in which a vector is read whose elements are ``step`` apart.
+    """The parts, of 16 bytes or fewer, in which such a vector is read.
 
     They overlap, so that each begins and ends within the bytes from the first element to the last.
     """
-    span = ((width - 1) * abs(step) + 1) * size
-    nbytes = max((each for each in SHIFTED if each <= span), default=span)
+    span, nbytes = step_nbytes(width, step, size)
     starts = [*range(0, span - nbytes, nbytes), span - nbytes]
     return [(start, start + nbytes) for start in starts]
 
