@@ -696,8 +696,8 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
                 f"other = {swap}(give, {1 << level}); {chosen} }} }}"
             )
         held = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
-        place = f"(held + {{place}}) * {lanes * width} < left" if checks else ""
-        lines.append("        " + self._join_in_thread("r", held, place.replace("{place}", "{step}")))
+        exists = f"(held + {{step}}) * {lanes * width} < left" if checks else ""
+        lines.append("        " + self._join_in_thread("r", held, exists))
         spread = (self.shape.loads // held).bit_length() - 1
         for turn, level in enumerate(reversed(range(spread))):
             step = held << turn
