@@ -465,5 +465,5 @@ def test_text_of_float64_has_the_steps_that_it_takes(name):
 def test_no_name_of_the_text_is_another_parts_too():
     kernels = Path(cuda_functions.__file__).parent
     mine = set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath("cuda_functions.cu").read_text()))
-    for other in ("cuda_source.py", "cuda_reduction.py", "float64_functions.py", "scan.py", "random.py"):
+    for other in ("c_text.py", "cuda_source.py", "cuda_reduction.py", "float64_functions.py", "scan.py", "random.py"):
         assert not mine & set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath(other).read_text())), other

@@ -229,12 +229,11 @@ def test_a_kernel_reads_layouts(engine, name):
 
 
 def test_a_kernel_of_cuda_reads_layouts():
-    calls = [
-        (elementwise("T a, raw int64 b", "T y", operation), A % 2, B, np.zeros_like(A))
-        for operation, _ in KERNELS.values()
-    ]
+    kernels = {name: elementwise("T a, raw int64 b", "T y", operation) for name, (operation, _) in KERNELS.items()}
+    given = [*((name, B) for name in KERNELS), ("list of indices", np.asfortranarray(B)), ("array of indices", B[::2])]
+    calls = [(kernels[name], A % 2, b, np.zeros_like(A)) for name, b in given]
     all_as_cuda(calls)
-    for name, (kernel, a, b, found) in zip(KERNELS, calls, strict=True):
+    for (name, _), (kernel, a, b, found) in zip(given, calls, strict=True):
         assert same_bits(found, kernel(a, b)), name
 
 

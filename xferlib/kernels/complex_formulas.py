@@ -285,7 +285,7 @@ def _exp(f: Functions, x: Real, y: Real) -> Pair:
     is_flat = y.compare("eq", 0.0)
     real = (one * two).where(is_flat, (one * f.of_part("cos", y)) * two)
     imag = y.where(is_flat, (one * f.of_part("sin", y)) * two)
-    return _mend_ends(f, x, y, (real, imag), 0.0)
+    return _set_limits(f, x, y, (real, imag), 0.0)
 
 
 def _expm1(f: Functions, x: Real, y: Real) -> Pair:
@@ -296,10 +296,10 @@ def _expm1(f: Functions, x: Real, y: Real) -> Pair:
     is_big = x.compare("gt", f.big)
     real = f.of_part("expm1", x).where(is_flat, ((one * cos) * two).where(is_big, near))
     imag = y.where(is_flat, (one * f.of_part("sin", y)) * two)
-    return _mend_ends(f, x, y, (real, imag), -1.0)
+    return _set_limits(f, x, y, (real, imag), -1.0)
 
 
-def _mend_ends(f: Functions, x: Real, y: Real, found: Pair, least: float) -> Pair:
+def _set_limits(f: Functions, x: Real, y: Real, found: Pair, least: float) -> Pair:
     """An exponential, whose limits where ``x`` is infinite are ``least`` and infinity, whatever the angle ``y``."""
     real, imag = found
     is_vague = f.unlike(y.is_finite())

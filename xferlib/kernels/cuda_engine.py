@@ -20,6 +20,7 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import code_cache, cuda_functions, cuda_source
+from xferlib.kernels.c_text import own_functions
 from xferlib.kernels.cuda_launch import (
     MOST_SHARED_NBYTES,
     MOST_THREADS,
@@ -415,7 +416,7 @@ def _long_kind(program: Program, kind: CallKind) -> CallKind:
 
 def _reads_wide_rows(program: Program) -> bool:
     """Whether a float64 function looks up more than 16 bytes of a row, for which it waits longer than for operands."""
-    nodes = (node for function in cuda_source.own_functions([program]) for node in function.common.nodes)
+    nodes = (node for function in own_functions([program]) for node in function.common.nodes)
     return any(len(node.attr.table.columns) > 2 for node in nodes if node.op == "lookup")
 
 
