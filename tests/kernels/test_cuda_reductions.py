@@ -231,6 +231,15 @@ def test_few_adjacent_elements_of_several_planes_are_read_as_they_lie(
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=(1, 2, 3) if name == "sum" else None)))
 
 
+def test_the_last_elements_of_a_stretch_fill_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 16)
+    monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 256)
+    x = np.random.default_rng(14).normal(size=(5001, 3)).astype("float32").T
+    found, plan = reduce_on_cuda("sum", x, (0, 1))
+    assert "found * across % 4" in plan.source
+    assert same_bits(found, np.asarray(reductions.sum(x)))
+
+
 @pytest.mark.parametrize(("count", "across"), some([(5, 31), (9, 20), (9, 8)], 2))
 def test_many_arrays_need_not_fit_a_tile(count: int, across: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_reduction, "_FULL", 64)
