@@ -77,7 +77,7 @@ def test_cuda_source_brings_in_no_other_kernels() -> None:
     named = _new_modules("import xferlib; xferlib.raw_module('').get_function('k', 'int *x')")
     others = (
         "definitions", "numpy_engine", "reductions", "autograd", "calls", "python_frontend",
-        "cuda_engine", "cuda_source", "float64_functions",
+        "cuda_engine", "cuda_source", "c_text", "float64_functions",
     )  # fmt: skip
     assert not named & {f"xferlib.kernels.{each}" for each in others}
     script = (

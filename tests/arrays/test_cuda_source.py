@@ -1,4 +1,4 @@
-"""The namespace's kernels as CUDA source, which g++ compiles and a CPU runs: indexing, scans, order, sets, products."""
+"""The namespace's kernels as CUDA source, run on a CPU: indexing, scans, order, sets, products."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class SourceBackend(Emulator, HostBackend):
     """Host memory that counts as a CUDA device's, and kernels that are CUDA source."""
 
     name = "source"
-    optimises = False
     array_types = (f"{__name__}.DeviceArray",)
     capabilities = Capabilities(kernels=True, namespace=True, strided=True)
 

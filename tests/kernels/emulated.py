@@ -20,11 +20,14 @@ from tests.kernels.targets import need_nvrtc
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelFaultError
 from xferlib.kernels.cuda_cpu import code as cpu_code
+from xferlib.kernels.cuda_cpu import module as cpu_module
 from xferlib.kernels.cuda_cpu.module import CpuModule
 from xferlib.kernels.cuda_source import OPTIONS
 
 _ARCH = "compute_80"
-
+_STACK_NBYTES = 1 << 20
+"""Of a thread. The C compiler does not optimise, so that each value has memory of its own: to optimise takes it more
+than twice as long, and a launch of a few thousand threads gains a tenth of that."""
 
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
 
@@ -63,9 +66,6 @@ class Emulator:
 
     misaligned = 0
     """Launches with an access at an address that is no multiple of its size, which a GPU refuses."""
-    optimises = True
-    """Whether the C compiler optimises: it takes twice as long, which is more than a few thousand threads gain. Without
-    it a kernel of many registers needs a larger stack than a thread has."""
     memory: list[tuple[str, np.ndarray[Any, Any], bool]] | None = None
     """All that kernels may access; None: what the pointers are in of the process's memory."""
 
@@ -117,7 +117,7 @@ class Emulator:
         return _Compiled(compiled(options, source)[0])
 
     def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
-        options = cpu_code.list_c_options() if self.optimises else ("-O0", *cpu_code.list_c_options()[1:])
+        options = "-O0", *cpu_code.list_c_options()[1:]
         with mock.patch.object(cpu_code, "list_c_options", return_value=options):
             code = cpu_code.compile_ptx(cubin[:-4].decode(), is_checked=True)
         module = CpuModule(code, np.empty(code.variables_nbytes, np.uint8))
@@ -139,10 +139,11 @@ class Emulator:
         pointers = [int.from_bytes(each, "little") for each in values if len(each) == 8]
         memory = _memory_around(pointers) if self.memory is None else self.memory
         try:
-            kernel.module.launch(
-                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, memory, label=kernel.name,
-                shared_nbytes=shared_nbytes,
-            )  # fmt: skip
+            with mock.patch.object(cpu_module, "_STACK_NBYTES", _STACK_NBYTES):
+                kernel.module.launch(
+                    kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, memory, label=kernel.name,
+                    shared_nbytes=shared_nbytes,
+                )  # fmt: skip
         except KernelFaultError as error:
             if error.kind != "misaligned":
                 raise

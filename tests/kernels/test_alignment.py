@@ -17,6 +17,7 @@ from tests.fake import FakeArray, FakeBackend
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator, as_cuda, info_of, run_on_cuda
+from tests.sizes import crossed
 from xferlib.backends.base import RawStream
 from xferlib.kernels import elementwise, reductions
 from xferlib.kernels import random as distributions
@@ -84,12 +85,16 @@ def _aligned(shape, dtype, unit):
     return view
 
 
-@pytest.mark.parametrize(("dtype", "unit"), [("complex128", 8), ("complex128", 16), ("complex64", 4), ("float64", 2)])
 @pytest.mark.parametrize(
-    ("kernel", "shape", "axis"),
-    [("rows", (3, 5), 1), ("rows", (2, 50_000), 1), ("columns", (40, 34), 0), ("columns", (5000, 3), 0)],
+    ("case", "elements"),
+    crossed(
+        2,
+        [("rows", (3, 5), 1), ("rows", (2, 50_000), 1), ("columns", (40, 34), 0), ("columns", (5000, 3), 0)],
+        [("complex128", 8), ("complex128", 16), ("complex64", 4), ("float64", 2)],
+    ),
 )
-def test_reductions(kernel, shape, axis, dtype, unit):
+def test_reductions(case, elements):
+    (kernel, shape, axis), (dtype, unit) = case, elements
     source, target = _aligned(shape, dtype, unit), _aligned((shape[1 - axis], 1), dtype, unit)[:, 0]
     emulator: Any = Emulator()
     emulator.operands = lambda arrays: [each.ctypes.data for each in arrays]

@@ -9,12 +9,14 @@ import functools
 import json
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
+from tests.sizes import IS_LONG
 from tools import cuda_bounds, native_digest
 from xferlib.kernels import cuda_engine, cuda_functions, cuda_source, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
@@ -117,13 +119,27 @@ def test_usual_values_rarely_take_the_careful_step(name, way):
     assert is_careful.mean() < 5e-4
 
 
+@functools.cache
+def careful_library():
+    """All functions, of which each result is the careful step's."""
+    changed = never_sure(cuda_functions.sections())
+    with mock.patch.object(cuda_functions, "sections", return_value=changed):
+        return native_digest.cuda_library([*SINGLE, *sorted(BINARY)])
+
+
+def never_sure(sections):
+    changed = {
+        name: (needs, text.replace("*is_unsure |= ", "*is_unsure |= 1 || ")) for name, (needs, text) in sections.items()
+    }
+    assert changed != sections
+    return changed
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", SINGLE)
-def test_the_careful_step_alone(name, monkeypatch):
-    sections = cuda_functions.sections()
-    monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
+def test_the_careful_step_alone(name):
     x = np.concatenate([usual(name, 2000, seed=2), specials("float32"), random_bits("float32", 500, seed=3)])
-    y, is_careful = run(name, x, sweeps=native_digest.cuda_library([name]))
+    y, is_careful = run(name, x, sweeps=careful_library())
     assert np.array_equal(is_careful, x == x)
     assert same_bits(y, kernel_of(name)(x))
 
@@ -179,14 +195,6 @@ def test_subnormal_results_of_powers_are_usual_in_double(name):
     y, is_careful = run(name, x, sweeps=library("double"))
     assert is_careful.mean() < 5e-4
     assert same_bits(y, kernel_of(name)(x))
-
-
-def never_sure(sections):
-    changed = {
-        name: (needs, text.replace("*is_unsure |= ", "*is_unsure |= 1 || ")) for name, (needs, text) in sections.items()
-    }
-    assert changed != sections
-    return changed
 
 
 @needs_compiler
@@ -273,12 +281,16 @@ def single(x, y):
     return NAMESPACE.exp(x - y), x / y
 
 
+KINDS = [("float16", 0), ("float32", 0), ("float32", 1), ("float64", 0), ("float64", 1)]
+
+
 @needs_nvrtc
-@pytest.mark.parametrize("function", [nested, single])
 @pytest.mark.parametrize(
-    ("dtype", "is_long"), [("float16", 0), ("float32", 0), ("float32", 1), ("float64", 0), ("float64", 1)]
+    ("function", "dtype", "is_long"),
+    # Only long calls of one function are computed in another way than those of several.
+    [*((nested, *each) for each in KINDS), *((single, *each) for each in KINDS if each[1] or IS_LONG)],
 )
-def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, monkeypatch):
+def test_a_vectors_elements_take_each_step_together(function, dtype, is_long, monkeypatch):
     monkeypatch.setattr(cuda_engine, "_LONG", 1 if is_long else 1 << 20)
     kernel = elementwise(function, name="nested")
     calls, wholes = [], []
@@ -303,13 +315,16 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, function, mo
 def test_turns_of_two_parts(monkeypatch):
     monkeypatch.setattr(cuda_engine, "_LONG", 1)
     kernel = elementwise("T x", "T y", "y = erf(x)", name="erf")
+    calls, wholes = [], []
     for size in (1, 1027, 2048, 3081, 8192 + 5127):  # of turns of 2,048, of which a block has four
         x = usual("erf", size, size)
         x[:: 16 * 61] = x[-1] = float.fromhex("0x1.2c6744p0")  # which takes the careful step, in each turn
-        whole = np.full((size + 63) // 32 * 32, 7, np.float32)
-        emulated.all_as_cuda([(kernel, x, whole[:size])])
-        assert same_bits(whole[:size], kernel(x))
-        assert (whole[size:] == 7).all()
+        wholes.append(np.full((size + 63) // 32 * 32, 7, np.float32))
+        calls.append((kernel, x, wholes[-1][:size]))
+    emulated.all_as_cuda(calls)
+    for (_, x, found), whole in zip(calls, wholes, strict=True):
+        assert same_bits(found, kernel(x))
+        assert (whole[x.size :] == 7).all()
 
 
 @needs_nvrtc
@@ -334,19 +349,14 @@ def test_quotients_beside_calls_are_rounded(dtype):
 
 @needs_nvrtc
 def test_float16():
-    x = spread(np.arange(0, 1 << 16, 7, dtype=np.uint32).astype(np.uint16).view(np.float16))
+    every = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    erf, of_erf = elementwise("half x", "half y", "y = erf(x)", name="erf"), np.empty_like(every)
+    x = spread(every[::7])
     results = [spread(x) for _ in CALLS]
-    emulated.all_as_cuda([(all_at_once(CALLS), x, *results)])
+    emulated.all_as_cuda([(all_at_once(CALLS), x, *results), (erf, every, of_erf)])
     for name, found in zip(CALLS, results, strict=True):
         assert same_bits(found, kernel_of(name)(x)), name
-
-
-@needs_nvrtc
-def test_erf_of_float16():
-    x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
-    kernel, found = elementwise("half x", "half y", "y = erf(x)", name="erf"), np.empty_like(x)
-    emulated.all_as_cuda([(kernel, x, found)])
-    assert same_bits(found, kernel(x))
+    assert same_bits(of_erf, erf(every))
 
 
 def pairs_of(name, count, seed):
@@ -383,42 +393,32 @@ def test_pairs_of_operands(name, way):
     assert same_bits(run(name, x, y, sweeps=library(way))[0], pair_kernel(name)(x, y))
 
 
-@needs_nvrtc
-@pytest.mark.parametrize("name", sorted(BINARY))
-def test_pairs_of_float16(name):
-    with np.errstate(over="ignore"):
-        x, y = (each.astype(np.float16) for each in pairs_of(name, 3000, seed=23))
-    found = np.empty_like(x)
-    emulated.all_as_cuda([(pair_kernel(name), x, y, found)])
-    assert same_bits(found, pair_kernel(name)(x, y))
-
-
 @needs_compiler
 @pytest.mark.parametrize("name", sorted(BINARY))
-def test_the_careful_step_of_pairs_alone(name, monkeypatch):
-    sections = cuda_functions.sections()
-    monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
+def test_the_careful_step_of_pairs_alone(name):
     x, y = pairs_of(name, 5000, seed=21)
-    found, is_careful = run(name, x, y, sweeps=native_digest.cuda_library([name]))
+    found, is_careful = run(name, x, y, sweeps=careful_library())
     assert is_careful.all()
     assert same_bits(found, pair_kernel(name)(x, y))
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["arctan2", "power"])
-def test_the_comparison_with_the_middle_of_two_floats_alone(name, monkeypatch):
+def test_the_comparison_with_the_middle_of_two_floats_alone(monkeypatch):
     sections = never_sure(cuda_functions.sections())
     needs, wide = sections["wide"]
     always = wide.replace("return rest - (1ull << 63) + bound <= 2ull * bound;", "return 1;")
     assert always != wide
     monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, "wide": (needs, always)})
-    x, y = pairs_of(name, 3000, seed=24)
-    if name == "arctan2":  # the middle next to the angle of others may lie beyond an axis
-        with np.errstate(all="ignore"):
-            is_between = np.abs(np.log2(np.abs(x) / np.abs(y))) < 22
-        x, y = x[is_between], y[is_between]
-    found, _ = run(name, x, y, sweeps=native_digest.cuda_library([name]))
-    assert same_bits(found, pair_kernel(name)(x, y))
+    names = ["arctan2", "power"]
+    sweeps = native_digest.cuda_library(names)
+    for name in names:
+        x, y = pairs_of(name, 3000, seed=24)
+        if name == "arctan2":  # the middle next to the angle of others may lie beyond an axis
+            with np.errstate(all="ignore"):
+                is_between = np.abs(np.log2(np.abs(x) / np.abs(y))) < 22
+            x, y = x[is_between], y[is_between]
+        found, _ = run(name, x, y, sweeps=sweeps)
+        assert same_bits(found, pair_kernel(name)(x, y)), name
 
 
 @needs_compiler
@@ -445,8 +445,10 @@ def test_powers_that_are_midpoints_go_to_the_even_neighbour():
 def test_cuda_text_of_pairs_has_the_bits_of_numpy():
     calls = []
     for name in sorted(BINARY):
-        x, y = pairs_of(name, 2000, seed=22)
-        calls.append((pair_kernel(name), x, y, np.empty_like(x)))
+        for dtype, count, seed in (("float32", 2000, 22), ("float16", 3000, 23)):
+            with np.errstate(over="ignore"):
+                x, y = (each.astype(dtype) for each in pairs_of(name, count, seed))
+            calls.append((pair_kernel(name), x, y, np.empty_like(x)))
     emulated.all_as_cuda(calls)
     for kernel, x, y, found in calls:
         assert same_bits(found, kernel(x, y)), (kernel, x.dtype)
@@ -463,5 +465,5 @@ def test_text_of_float64_has_the_steps_that_it_takes(name):
 def test_no_name_of_the_text_is_another_parts_too():
     kernels = Path(cuda_functions.__file__).parent
     mine = set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath("cuda_functions.cu").read_text()))
-    for other in ("cuda_source.py", "cuda_reduction.py", "float64_functions.py", "scan.py", "random.py"):
+    for other in ("c_text.py", "cuda_source.py", "cuda_reduction.py", "float64_functions.py", "scan.py", "random.py"):
         assert not mine & set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath(other).read_text())), other

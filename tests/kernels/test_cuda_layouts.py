@@ -135,6 +135,12 @@ def test_pieces_of_a_stepped_vector_have_all_its_elements_and_nothing_beyond(wid
     assert all(start >= 0 and end <= span for start, end in pieces)
     starts = [number * abs(step) * size for number in range(width)]
     assert all(any(start <= at and at + size <= end for start, end in pieces) for at in starts)
+    assert cuda_engine._find_step(step * size, width, size) == (step if 2 * len(pieces) < width else 0)
+
+
+def test_elements_that_are_far_apart_are_planned_as_fast_as_neighbours() -> None:
+    """Their parts are not listed, which are more than memory has room for."""
+    assert cuda_engine._find_step(1 << 60, 16, 4) == 0
 
 
 def test_what_is_reversed_or_every_second_one_is_read_in_words() -> None:

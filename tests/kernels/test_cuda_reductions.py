@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator, info_of, reachable
+from tests.sizes import crossed, some
 from xferlib.backends.base import RawStream
 from xferlib.kernels import cuda_reduction, reductions
 from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter, divisor
@@ -214,21 +215,32 @@ def test_short_results_in_another_order_than_the_memorys(
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=(0, 1, 2))))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(("planes", "across", "along"), [(3, 5, 1000), (4, 8, 640), (2, 3, 1777)])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "name"),
+    crossed(2, [(3, 1000, 5), (4, 640, 8), (2, 1777, 3)], ["float32", "float16"], ["sum", "mean"]),
+)
 def test_few_adjacent_elements_of_several_planes_are_read_as_they_lie(
-    planes: int, across: int, along: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int, int], dtype: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of which a sum has two results, and a mean is one."""
     monkeypatch.setattr(cuda_reduction, "_FULL", 16)
     monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 256)
-    x = np.random.default_rng(12).normal(size=(2, planes, along, across)).astype(dtype).swapaxes(2, 3)
-    for name, axes in (("sum", (1, 2, 3)), ("mean", (0, 1, 2, 3))):
-        found, plan = reduce_on_cuda(name, x, axes)
-        assert "xf_groups(" in plan.source
-        assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axes if len(axes) < 4 else None)))
+    x = np.random.default_rng(12).normal(size=(2, *shape)).astype(dtype).swapaxes(2, 3)
+    found, plan = reduce_on_cuda(name, x, (1, 2, 3) if name == "sum" else (0, 1, 2, 3))
+    assert "xf_groups(" in plan.source
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=(1, 2, 3) if name == "sum" else None)))
 
 
-@pytest.mark.parametrize(("count", "across"), [(5, 31), (9, 20), (9, 8)])
+def test_the_last_elements_of_a_stretch_fill_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_reduction, "_FULL", 16)
+    monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 256)
+    x = np.random.default_rng(14).normal(size=(5001, 3)).astype("float32").T
+    found, plan = reduce_on_cuda("sum", x, (0, 1))
+    assert "found * across % 4" in plan.source
+    assert same_bits(found, np.asarray(reductions.sum(x)))
+
+
+@pytest.mark.parametrize(("count", "across"), some([(5, 31), (9, 20), (9, 8)], 2))
 def test_many_arrays_need_not_fit_a_tile(count: int, across: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_reduction, "_FULL", 64)
     names = [f"x{number}" for number in range(count)]
@@ -260,11 +272,18 @@ def test_products_and_shifts_divide(extent: int, number: int) -> None:
         assert ((at * factor >> 32) + at) >> shift == at // extent
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("max", "uint8"), ("sum", "int64"), ("any", "float32"), ("prod", "int32")])
-@pytest.mark.parametrize("shape", [(20001, 2), (4097, 1), (300, 61), (3, 2999, 5)])
+@pytest.mark.parametrize(
+    ("operation", "shape"),
+    crossed(
+        2,
+        [("max", "uint8"), ("sum", "int64"), ("any", "float32"), ("prod", "int32")],
+        [(20001, 2), (4097, 1), (300, 61), (3, 2999, 5)],
+    ),
+)
 def test_columns_whose_order_is_free_are_shared_element_by_element(
-    name: str, dtype: str, shape: tuple[int, ...]
+    operation: tuple[str, str], shape: tuple[int, ...]
 ) -> None:
+    name, dtype = operation
     x = np.random.default_rng(10).integers(0, 250, (*shape[:-1], shape[-1] + 1)).astype(dtype)[..., 1:]
     axes = tuple(range(len(shape) - 1))
     found, _ = reduce_on_cuda(name, x, axes)
@@ -272,19 +291,23 @@ def test_columns_whose_order_is_free_are_shared_element_by_element(
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "columns", "lines"),
-    [
-        ("max", "uint8", 46, 8),
-        ("any", "uint8", 3, 16),
-        ("sum", "int32", 7, 4),
-        ("min", "float16", 29, 8),
-        ("prod", "int64", 9, 2),
-    ],
+    ("case", "count"),
+    crossed(
+        3,
+        [
+            ("max", "uint8", 46, 8),
+            ("any", "uint8", 3, 16),
+            ("sum", "int32", 7, 4),
+            ("min", "float16", 29, 8),
+            ("prod", "int64", 9, 2),
+        ],
+        [16, 397, 9003],
+    ),
 )
-@pytest.mark.parametrize("count", [16, 397, 9003])
 def test_several_short_rows_of_columns_are_read_as_one(
-    name: str, dtype: str, columns: int, lines: int, count: int, monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, str, int, int], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, dtype, columns, lines = case
     monkeypatch.setattr(cuda_reduction, "_LEAST_STRETCH", 1)
     x = np.random.default_rng(11).integers(-3, 90, (count, columns)).astype(dtype)
     found, plan = reduce_on_cuda(name, x, (0,))
@@ -304,15 +327,20 @@ def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "step", "width"), [("float32", 2, 2), ("float16", 2, 4), ("uint8", 2, 8), ("int8", 4, 4)]
+    ("access", "shape", "name"),
+    crossed(
+        3,
+        [("float32", 2, 2), ("float16", 2, 4), ("uint8", 2, 8), ("int8", 4, 4)],
+        [(9000,), (3, 1, 1023), (5, 16)],
+        ["sum", "argmax", "max"],
+    ),
 )
-@pytest.mark.parametrize("shape", [(9000,), (3, 1, 1023), (5, 16)])
 def test_elements_that_are_apart_are_read_several_at_a_time(
-    shape: tuple[int, ...], dtype: str, step: int, width: int
+    access: tuple[str, int, int], shape: tuple[int, ...], name: str
 ) -> None:
+    dtype, step, width = access
     numbers = np.random.default_rng(7).integers(0, 99, (*shape[:-1], -(-shape[-1] // 16) * 16 * step)).astype(dtype)
     x = numbers[..., : shape[-1] * step : step]
-    for name in ("sum", "argmax", "max"):
-        found, plan = reduce_on_cuda(name, x, (x.ndim - 1,))
-        assert f"l0[{step * width}]" in plan.source
-        assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=-1)))
+    found, plan = reduce_on_cuda(name, x, (x.ndim - 1,))
+    assert f"l0[{step * width}]" in plan.source
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=-1)))

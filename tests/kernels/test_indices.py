@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.bits import same_bits
-from tests.kernels.emulated import as_cuda
+from tests.kernels.emulated import all_as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.numpy_engine import SMALL
@@ -226,9 +226,16 @@ def test_a_kernel_reads_layouts(engine, name):
     found = engine.get(kernel(engine.put(A % 2), engine.put(B)))
     if expected is not None:
         assert found.tolist() == expected.tolist()
-    again = np.zeros_like(A)
-    as_cuda(kernel, A % 2, B, again)
-    assert same_bits(found, again)
+
+
+def test_a_kernel_of_cuda_reads_layouts():
+    kernels = {name: elementwise("T a, raw int64 b", "T y", operation) for name, (operation, _) in KERNELS.items()}
+    given = [(name, B) for name in KERNELS]
+    given += [("list of indices", np.asfortranarray(B)), ("array of indices", B[:, ::-1])]  # whose axes are not one
+    calls = [(kernels[name], A % 2, b, np.zeros_like(A)) for name, b in given]
+    all_as_cuda(calls)
+    for (name, _), (kernel, a, b, found) in zip(given, calls, strict=True):
+        assert same_bits(found, kernel(a, b)), name
 
 
 def test_strides_and_shapes_are_those_of_each_call():

@@ -15,6 +15,7 @@ from tests.kernels import emulated
 from tests.kernels.bits import random_bits, same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_cuda_functions import SINGLE, kernel_of, needs_compiler, needs_nvrtc
+from tests.sizes import sized
 from tools import native_digest
 from xferlib.kernels import cuda_functions, cuda_source, elementwise, host_compiler
 from xferlib.kernels.analysis import ANY, find_ranges
@@ -44,7 +45,7 @@ def check_ranges(program, operands, shape):
         b = Builder(program.params)
         copies: dict[int, Node] = {}
         for each in program.nodes:
-            copies[id(each)] = b.emit(each.op, each.dtype, tuple(copies[id(arg)] for arg in each.args), each.attr)
+            copies[id(each)] = b.copy(each, copies)
         count = len(program.params)
         b.params.append(Param(name="found", dtype=node.dtype))
         part = b.program([Store(param=count, value=copies[id(node)])])
@@ -225,7 +226,7 @@ def test_composed_functions_have_the_bits_of_numpy(is_fast, monkeypatch):
     rng = np.random.default_rng(5)
     calls: list[tuple[Any, ...]] = []
     x = np.concatenate([rng.standard_normal(300).astype(F4), random_bits(F4, 150, 1), specials(F4)])
-    for _ in range(6):
+    for _ in range(sized(30)):
         texts = [draw(rng, 2).replace("y", "x") for _ in range(8)]
         kernel = elementwise(eval(f"lambda x: ({', '.join(texts)})", {n: getattr(np, n) for n in NAMES}), name="many")
         calls.append((kernel, x, *(np.empty_like(x) for _ in texts)))

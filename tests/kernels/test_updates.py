@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.bits import INTEGERS, same_bits
-from tests.kernels.emulated import as_cuda
+from tests.kernels.emulated import all_as_cuda, as_cuda
 from xferlib.errors import KernelOrderError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, reduction
 from xferlib.testing import configured
@@ -24,22 +24,29 @@ def _in_order(kernel: Any, target: Any, arrays: list[Any], size: int | None = No
     return [target.get(each) for each in given]
 
 
+SUMS = elementwise(
+    "int32 key, T v", "raw T sums, raw int64 counts", "atomicAdd(&sums[key], v); atomicAdd(&counts[key], 1)"
+)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_are_added_exactly(engine, dtype):
-    kernel = elementwise(
-        "int32 key, T v", "raw T sums, raw int64 counts", "atomicAdd(&sums[key], v); atomicAdd(&counts[key], 1)"
-    )
     values = RNG.integers(0, 120, 200).astype(dtype)
-    _, _, sums, counts = _in_order(kernel, engine, [KEYS, values, np.zeros(10, dtype), np.zeros(10, np.int64)])
+    _, _, sums, counts = _in_order(SUMS, engine, [KEYS, values, np.zeros(10, dtype), np.zeros(10, np.int64)])
     expected = np.zeros(10, dtype)
     np.add.at(expected, KEYS, values)
     assert same_bits(sums, expected)
     assert counts.tolist() == np.bincount(KEYS, minlength=10).tolist()
-    if engine.name == "numpy":
-        by_cuda, counted = np.zeros(10, dtype), np.zeros(10, np.int64)
-        as_cuda(kernel, KEYS, values, by_cuda, counted)
-        assert same_bits(by_cuda, expected)
-        assert same_bits(counted, counts)
+
+
+def test_integers_are_added_exactly_in_cuda():
+    calls = [(SUMS, KEYS, (KEYS * 12).astype(dtype), np.zeros(10, dtype), np.zeros(10, "i8")) for dtype in INTEGERS]
+    all_as_cuda(calls)
+    for _, _, values, sums, counts in calls:
+        expected = np.zeros_like(sums)
+        np.add.at(expected, KEYS, values)
+        assert same_bits(sums, expected)
+        assert counts.tolist() == np.bincount(KEYS, minlength=10).tolist()
 
 
 @pytest.mark.parametrize(
@@ -159,10 +166,15 @@ def test_reads_see_what_was_written_before(engine, name):
         elementwise("int32 k", "raw T a", LIVE[name])(keys, a.copy())
     kernel = elementwise("int32 k", "raw T a", LIVE[name], math="fast")
     _, found = _in_order(kernel, engine, [keys, a])
-    again = a.copy()
-    as_cuda(kernel, keys, again)
-    assert found.tolist() == again.tolist()
     assert found.tolist() == _by_element(LIVE[name], keys, a)
+
+
+def test_reads_in_cuda_see_what_was_written_before():
+    keys, a = np.arange(20, dtype=np.int32), RNG.integers(0, 5, 60)
+    calls = [(elementwise("int32 k", "raw T a", each, math="fast"), keys, a.copy()) for each in LIVE.values()]
+    all_as_cuda(calls)
+    for (name, operation), (_, _, found) in zip(LIVE.items(), calls, strict=True):
+        assert found.tolist() == _by_element(operation, keys, a), name
 
 
 LOST = [

@@ -11,7 +11,7 @@ import numpy as np
 from tools.kernel_harvest.trying import Taken
 from xferlib.kernels import formulas as special_functions
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
-from xferlib.kernels.cuda_source import C_NAMES
+from xferlib.kernels.c_text import C_NAMES
 from xferlib.kernels.definitions import CParam
 from xferlib.kernels.functions import C_TYPES
 

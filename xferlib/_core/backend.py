@@ -343,8 +343,8 @@ class Backend(ABC):
         """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""
         return [self.view(array).pointer for array in arrays]
 
-    def engine(self) -> Any:
-        """A `BackendEngine` of the kernels, which runs them instead of the compiler; None, as usual, for the latter."""
+    def engine(self) -> KernelEngine | None:
+        """The functions that run kernels on devices which are neither a CPU nor CUDA's; None, as usual, for these."""
         return None
 
     def compile(
@@ -667,6 +667,56 @@ class DirectCopies(NamedTuple):
     default one. None: `Backend.empty` makes it."""
     memory: tuple[tuple[str, ...], type | None, tuple[str, ...]] | None = None
     """How arrays tell to which stream their memory belongs, a `MemoryPath` of `xferlib._native`; None: they do not."""
+
+
+# The engine of a backend whose arrays are neither on a CPU nor on a CUDA device.
+
+
+class Reduce(Protocol):
+    """Runs a reduction in its order on the device: ``run(args, results)`` computes it on host memory."""
+
+    def __call__(
+        self,
+        name: str,
+        run: Callable[[Sequence[Any], Sequence[Any]], None],
+        args: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None: ...
+
+
+class StandIn(Protocol):
+    """Runs the NumPy function of a raw kernel in its order on the device.
+
+    ``values`` are the arguments as they are passed by value, ``written`` the arrays that are not ``const``.
+    """
+
+    def __call__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        values: Sequence[Any],
+        written: Sequence[Any],
+        stream: RawStream,
+    ) -> None: ...
+
+
+class Emulate(Protocol):
+    """Runs the source of a raw kernel, an `EmulatedKernel`, in its order on the device; ``written`` as of `StandIn`."""
+
+    def __call__(
+        self, name: str, kernel: Any, args: Sequence[Any], written: Sequence[Any], stream: RawStream
+    ) -> None: ...
+
+
+class KernelEngine(NamedTuple):
+    """The functions with which a backend runs kernels itself."""
+
+    call: type[Any]
+    """The class of checked element-wise calls."""
+    reduce: Reduce
+    stand_in: StandIn
+    emulate: Emulate
 
 
 # Other libraries for the namespace of a device: products of matrices, linear algebra, transforms.

@@ -155,8 +155,7 @@ def _copy_nodes(b: Builder, program: Program, place: dict[int, int]) -> dict[int
     """The nodes of the program in another builder."""
     copies: dict[int, Node] = {}
     for node in program.nodes:
-        attr = place[node.attr] if node.op == "load" else node.attr
-        copies[id(node)] = b.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
+        copies[id(node)] = b.copy(node, copies, place[node.attr] if node.op == "load" else None)
     return copies
 
 

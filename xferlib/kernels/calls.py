@@ -39,7 +39,6 @@ from xferlib.kernels.arguments import (
     requires_gradient,
     unwrap_transforms,
 )
-from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
 from xferlib.kernels.guards import MOST_VARIANTS, Captured, GuardFailedError, OtherValuesError, Variants
 from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float, order_of_result
@@ -86,7 +85,7 @@ def reader(value: Any) -> Reader:
         backend = registry.owner_of(value)
         if backend is None:
             raise KernelTypeError(f"{kind.__name__} is neither an array nor a number")
-        is_itself = kind is np.ndarray or engine_of(backend) is not None
+        is_itself = kind is np.ndarray or backend.engine() is not None
         operands = None if is_itself else backend.operands
         found = _READERS[kind] = Reader(backend.signature, operands, backend.matcher)
     return found
@@ -955,7 +954,7 @@ class Caller:
             return IdleCall(*checked)
         if device.kind == "cuda":
             return CudaCall(*checked, threads=self._threads)
-        engine = engine_of(checked[1])
+        engine = checked[1].engine()
         return HostCall(*checked) if engine is None else engine.call(*checked)
 
     def specialize_for(

@@ -285,10 +285,7 @@ def _exp(f: Functions, x: Real, y: Real) -> Pair:
     is_flat = y.compare("eq", 0.0)
     real = (one * two).where(is_flat, (one * f.of_part("cos", y)) * two)
     imag = y.where(is_flat, (one * f.of_part("sin", y)) * two)
-    is_vague = f.unlike(y.is_finite())
-    gone, endless = f.both(x.compare("eq", -np.inf), is_vague), f.both(x.compare("eq", np.inf), is_vague)
-    real = real.of(0.0).where(gone, x.where(endless, real))
-    return real, imag.of(0.0).with_sign_of(y).where(gone, imag.of(np.nan).where(endless, imag))
+    return _set_limits(f, x, y, (real, imag), 0.0)
 
 
 def _expm1(f: Functions, x: Real, y: Real) -> Pair:
@@ -299,9 +296,15 @@ def _expm1(f: Functions, x: Real, y: Real) -> Pair:
     is_big = x.compare("gt", f.big)
     real = f.of_part("expm1", x).where(is_flat, ((one * cos) * two).where(is_big, near))
     imag = y.where(is_flat, (one * f.of_part("sin", y)) * two)
+    return _set_limits(f, x, y, (real, imag), -1.0)
+
+
+def _set_limits(f: Functions, x: Real, y: Real, found: Pair, least: float) -> Pair:
+    """An exponential, whose limits where ``x`` is infinite are ``least`` and infinity, whatever the angle ``y``."""
+    real, imag = found
     is_vague = f.unlike(y.is_finite())
     gone, endless = f.both(x.compare("eq", -np.inf), is_vague), f.both(x.compare("eq", np.inf), is_vague)
-    real = real.of(-1.0).where(gone, x.where(endless, real))
+    real = real.of(least).where(gone, x.where(endless, real))
     return real, imag.of(0.0).with_sign_of(y).where(gone, imag.of(np.nan).where(endless, imag))
 
 
@@ -436,10 +439,6 @@ def _arctanh(f: Functions, x: Real, y: Real) -> Pair:
 # --- others
 
 
-def _sqrt(f: Functions, x: Real, y: Real) -> Pair:
-    return f.root(x, y)
-
-
 def _sign(f: Functions, x: Real, y: Real) -> Pair:
     """z / |z|; 0 for 0. Beside an infinite part, a finite one becomes zero."""
     endless = f.b.op("or", x.is_infinite(), y.is_infinite())
@@ -458,7 +457,7 @@ def _sign(f: Functions, x: Real, y: Real) -> Pair:
 
 FORMULAS: dict[str, Formula] = {
     "exp": _exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "log2": _multiply_by(_log, 1 / LN2),
-    "log10": _multiply_by(_log, 1 / float(np.log(10.0))), "sqrt": _sqrt, "sign": _sign,
+    "log10": _multiply_by(_log, 1 / float(np.log(10.0))), "sqrt": Functions.root, "sign": _sign,
     "sin": _rotate(_sinh), "cos": _cos, "tan": _rotate(_tanh), "sinh": _sinh, "cosh": _cosh, "tanh": _tanh,
     "arcsin": _arcsin, "arccos": _arccos, "arctan": _rotate(_arctanh), "arcsinh": _rotate(_arcsin),
     "arccosh": _arccosh, "arctanh": _arctanh,

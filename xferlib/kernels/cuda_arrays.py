@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib.kernels import cuda_source
+from xferlib.kernels.c_text import WORDS, c_type, constant, storage_type, to_memory, to_register
 from xferlib.kernels.cuda_engine import kernel_for
 from xferlib.kernels.cuda_launch import (
     Direct,
@@ -25,7 +26,7 @@ from xferlib.kernels.cuda_launch import (
     repeat_call,
     shares_scratch,
 )
-from xferlib.kernels.cuda_source import HALF, TYPES, WORDS, c_type, constant, storage_type, to_memory, to_register
+from xferlib.kernels.cuda_source import HALF, TYPES
 from xferlib.kernels.ir import FLOAT32, FLOAT64, DType, Program, bodies
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 

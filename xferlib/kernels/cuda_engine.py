@@ -5,7 +5,6 @@ A plan fixes all but pointers and scalar values; a call writes those into a para
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
@@ -21,6 +20,7 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import code_cache, cuda_functions, cuda_source
+from xferlib.kernels.c_text import own_functions
 from xferlib.kernels.cuda_launch import (
     MOST_SHARED_NBYTES,
     MOST_THREADS,
@@ -44,7 +44,7 @@ from xferlib.kernels.cuda_source import (
     elementwise_source,
     lookup_source,
     maps_numbers_of_16_bits,
-    step_pieces,
+    step_nbytes,
 )
 from xferlib.kernels.ir import (
     FLOAT32,
@@ -58,6 +58,7 @@ from xferlib.kernels.ir import (
     layout_of_call,
     word_of,
 )
+from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -100,8 +101,7 @@ _making = threading.Lock()
 """Of tables alone: the thread that makes one waits for the device, and others go on loading kernels."""
 _tables: dict[tuple[str, Device], Any] = {}
 """By source, the kernels whose table is made on a device. One that is loaded anew has a table of its own."""
-_sources: dict[tuple[str, CallKind], str] = {}
-_MOST_SOURCES = 1024
+_sources: Plans[str] = Plans(1024)
 
 
 class CudaPlan:
@@ -209,10 +209,8 @@ def _source_for(program: Program, kind: CallKind) -> str:
     key = program.text, kind
     found = _sources.get(key)
     if found is None:
-        while len(_sources) >= _MOST_SOURCES:
-            with contextlib.suppress(RuntimeError, StopIteration):  # another thread's turn
-                _sources.pop(next(iter(_sources)), None)
-        found = _sources[key] = elementwise_source(program, kind)
+        found = elementwise_source(program, kind)
+        _sources.keep(key, found)
     return found
 
 
@@ -418,7 +416,7 @@ def _long_kind(program: Program, kind: CallKind) -> CallKind:
 
 def _reads_wide_rows(program: Program) -> bool:
     """Whether a float64 function looks up more than 16 bytes of a row, for which it waits longer than for operands."""
-    nodes = (node for function in cuda_source.own_functions([program]) for node in function.common.nodes)
+    nodes = (node for function in own_functions([program]) for node in function.common.nodes)
     return any(len(node.attr.table.columns) > 2 for node in nodes if node.op == "lookup")
 
 
@@ -622,7 +620,8 @@ def _access(
 def _find_step(stride: int, width: int, size: int) -> int:
     """The elements from one to the next of a vector, if it is read by fewer accesses in larger words; else 0."""
     step = stride // size
-    return step if stride % size == 0 and 2 * len(step_pieces(width, step, size)) < width else 0
+    span, nbytes = step_nbytes(width, step, size)
+    return step if stride % size == 0 and 2 * -(-span // nbytes) < width else 0
 
 
 def _is_wide(layout: CallLayout) -> bool:

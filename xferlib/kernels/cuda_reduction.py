@@ -41,6 +41,7 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
+from xferlib.kernels.c_text import c_type, constant, storage_type, to_memory, to_register
 from xferlib.kernels.cuda_engine import SECTOR_NBYTES, CudaPlan, kernel_for
 from xferlib.kernels.cuda_launch import (
     Direct,
@@ -51,18 +52,7 @@ from xferlib.kernels.cuda_launch import (
     repeat_call,
     shares_scratch,
 )
-from xferlib.kernels.cuda_source import (
-    PARTS,
-    c_type,
-    fetch,
-    prelude,
-    storage_type,
-    store,
-    to_memory,
-    to_register,
-    vector_moves,
-    write_unaligned_load,
-)
+from xferlib.kernels.cuda_source import PARTS, fetch, prelude, store, vector_moves, write_unaligned_load
 from xferlib.kernels.ir import (
     BOOL,
     Builder,
@@ -226,7 +216,7 @@ class ReductionWriter:
         self.counting = _find_counting(spec)
         self.is_free = _is_order_free(spec)
         neutral = _find_neutral(spec)
-        self.neutral = "" if neutral is None else f"xf_acc{{{cuda_source.constant(neutral, self.dtypes[0])}}}"
+        self.neutral = "" if neutral is None else f"xf_acc{{{constant(neutral, self.dtypes[0])}}}"
         """The accumulator that changes no other one: it stands for elements beyond the last; empty: there is none."""
         self.places = _find_places(spec) if shape.is_short else frozenset[int]()
         """The accumulators that are places of elements, for which 32 bits do."""
@@ -696,8 +686,8 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
                 f"other = {swap}(give, {1 << level}); {chosen} }} }}"
             )
         held = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
-        place = f"(held + {{place}}) * {lanes * width} < left" if checks else ""
-        lines.append("        " + self._join_in_thread("r", held, place.replace("{place}", "{step}")))
+        exists = f"(held + {{step}}) * {lanes * width} < left" if checks else ""
+        lines.append("        " + self._join_in_thread("r", held, exists))
         spread = (self.shape.loads // held).bit_length() - 1
         for turn, level in enumerate(reversed(range(spread))):
             step = held << turn
@@ -1687,7 +1677,7 @@ def _find_counting(spec: ReductionSpec) -> dict[int, str]:
         loads = sorted(each.attr for each in joined[number].args if each.op == "load")
         is_sum = joined[number].op == "add" and loads == [number, count + number]
         if is_sum and one.op == "const" and one.dtype.kind == "f" and one.attr == 1:
-            found[number] = cuda_source.constant(one.attr, one.dtype)
+            found[number] = constant(one.attr, one.dtype)
     return found
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,7 +32,6 @@ from xferlib.kernels.ir import (
     DType,
     Node,
     Program,
-    Store,
     is_float,
     result_of_float32,
 )
@@ -693,11 +691,8 @@ def rebuild(program: Program, replacement: Callable[[Builder, Node, dict[int, No
     copies: dict[int, Node] = {}
     for node in program.nodes:
         found = replacement(b, node, copies)
-        if found is None:
-            found = b.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), node.attr)
-        copies[id(node)] = found
-    effects = [copies[id(node)] for node in program.effects]
-    return b.program((_move_store(store, copies) for store in program.stores), effects)
+        copies[id(node)] = b.copy(node, copies) if found is None else found
+    return b.program((each.move(copies) for each in program.stores), [copies[id(each)] for each in program.effects])
 
 
 def _is_square(node: Node) -> bool:
@@ -733,12 +728,6 @@ def is_narrow(node: Node, dtype: DType) -> bool:
 
 def _narrow(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
     return b.const(node.attr, FLOAT32) if node.op == "const" else copies[id(node.args[0])]
-
-
-def _move_store(store: Store, copies: dict[int, Node]) -> Store:
-    index = None if store.index is None else copies[id(store.index)]
-    mask = None if store.mask is None else copies[id(store.mask)]
-    return replace(store, value=copies[id(store.value)], index=index, mask=mask)
 
 
 _CENTRE = (

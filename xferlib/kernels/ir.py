@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from xferlib.errors import KernelShapeError
 # ============================  =====================================================================
 # const, load, index, size      a typed constant; parameter ``attr`` at this element; the element's
 #                               number in C order and the number of elements (int64)
-# fact                          a number of the call's or an array's layout: see `xferlib.kernels.ir`
+# fact                          a number of the call's or an array's layout: a `LayoutFact`
 # gather, length                element ``args[0]`` of raw parameter ``attr``, zero where the optional
 #                               mask ``args[1]`` is false; the number of its elements
 # cast, bitcast                 to the node's dtype: by value, or reinterpreting the bits
@@ -48,9 +48,9 @@ from xferlib.errors import KernelShapeError
 # lookup                        row ``args[0]`` (uint64, in range) of a `Column` of constants
 # narrow                        the bits, uint16, of a float32 as bfloat16: see `xferlib.kernels.small_floats`
 # complex, real, imag           a complex value from its parts, and its parts
-# update                        a write that others of the program see: see `xferlib.kernels.ir`
-# loop, pick                    a loop whose turns depend on the element, and the last value of one
-#                               of its variables: see `xferlib.kernels.ir`
+# update                        a write that others of the program see: an `ElementUpdate`
+# loop, pick                    a loop whose turns depend on the element, a `LoopBody`, and the last
+#                               value of one of its variables
 # ============================  =====================================================================
 
 DType = np.dtype[Any]
@@ -144,6 +144,11 @@ class Store:
             yield self.index
         if self.mask is not None:
             yield self.mask
+
+    def move(self, copies: Mapping[int, Node]) -> Store:
+        """The same write of the copies of its operands, which are there by identity."""
+        index, mask = (each and copies[id(each)] for each in (self.index, self.mask))
+        return replace(self, value=copies[id(self.value)], index=index, mask=mask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +250,11 @@ class Builder:
             if op in _TOUCHING:
                 self._touching[id(node)] = len(self._nodes)
         return node
+
+    def copy(self, node: Node, copies: Mapping[int, Node], attr: Any = None) -> Node:
+        """A node of another program, of the copies of its operands, and with another attribute where one is given."""
+        args = tuple(copies[id(each)] for each in node.args)
+        return self.emit(node.op, node.dtype, args, node.attr if attr is None else attr)
 
     @property
     def node_count(self) -> int:
@@ -467,15 +477,7 @@ class Builder:
         for node in nodes:
             args = tuple(made.get(id(each), each) for each in made.get(id(node), node).args)
             made[id(node)] = self.emit(node.op, node.dtype, args, node.attr)
-        stores = tuple(
-            replace(
-                store,
-                value=made[id(store.value)],
-                index=store.index and made[id(store.index)],
-                mask=store.mask and made[id(store.mask)],
-            )
-            for store in stores
-        )
+        stores = tuple(store.move(made) for store in stores)
         effects = tuple(made[id(each)] for each in effects)
         return stores, effects, _nodes_of(stores, effects)
 
@@ -734,7 +736,7 @@ def _body(
             attr = replace(attr, param=place[attr.param])
         elif node.op == "loop":
             attr = replace(attr, arrays=tuple(place[each] for each in attr.arrays))
-        copies[id(node)] = inner.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
+        copies[id(node)] = inner.copy(node, copies, attr)
     stores = [Store(param=first_result + number, value=copies[id(node)]) for number, node in enumerate(roots)]
     program = inner.program(stores, [copies[id(node)] for node in effects])
     return LoopBody(program=program, carried=len(leaves), captured=len(captured), arrays=tuple(arrays))
@@ -949,8 +951,7 @@ def program_of_few(spec: ReductionSpec, count: int) -> Program | None:
         copies: dict[int, Node] = {}
         for node in program.nodes:
             is_leaf = node.op in LEAVES and node.op != "const"
-            args = tuple(copies[id(each)] for each in node.args)
-            copies[id(node)] = leaf(node) if is_leaf else b.emit(node.op, node.dtype, args, node.attr)
+            copies[id(node)] = leaf(node) if is_leaf else b.copy(node, copies)
         return [copies[id(store.value)] for store in sorted(program.stores, key=lambda store: store.param)]
 
     if count:

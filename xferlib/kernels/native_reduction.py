@@ -26,7 +26,7 @@ from xferlib import _native
 from xferlib._runtime import threads
 from xferlib._runtime.threads import helper_count, most_threads
 from xferlib.kernels import host_compiler, native_engine, native_source
-from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
+from xferlib.kernels.c_text import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,

@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib.kernels import host_compiler, native_engine, native_source
-from xferlib.kernels.cuda_source import c_type, storage_type, to_memory, to_register
+from xferlib.kernels.c_text import c_type, storage_type, to_memory, to_register
 from xferlib.kernels.ir import Program, is_complex
 from xferlib.kernels.native_functions import expand
 from xferlib.kernels.native_reduction import evaluate, find_uncovered, support_text

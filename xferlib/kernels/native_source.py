@@ -23,7 +23,7 @@ from typing import Any
 
 from xferlib.kernels import native_functions
 from xferlib.kernels.analysis import is_distinct, linear
-from xferlib.kernels.cuda_source import (
+from xferlib.kernels.c_text import (
     FMA_OF_HALF,
     Dialect,
     Writer,

@@ -1,4 +1,4 @@
-"""A table of the prepared calls of one kernel."""
+"""A table of prepared calls, or of what they share."""
 
 from __future__ import annotations
 

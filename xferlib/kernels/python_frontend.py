@@ -69,6 +69,18 @@ def operand_kind(value: Any, name: str) -> DType | type:
     )
 
 
+def _operand_kinds(name: str, args: tuple[Any, ...], arity: int) -> tuple[DType | type, ...]:
+    """The kinds of a function's operands; numbers alone have dtypes, as NumPy's function makes arrays of them."""
+    if len(args) != arity:
+        raise at_user_line(
+            KernelTypeError(f"{name}() takes {arity} operand(s), {len(args)} were given; see the reference")
+        )
+    kinds = tuple(operand_kind(each, name) for each in args)
+    if any(isinstance(each, np.dtype) for each in kinds):
+        return kinds
+    return tuple(functions.PYTHON_TYPES[each] for each in kinds if isinstance(each, type))
+
+
 def builder_of(args: tuple[Any, ...], name: str) -> Builder:
     """The builder of the traced values among the operands of function ``name``."""
     for each in args:
@@ -106,14 +118,8 @@ def node_of_call(b: Builder, name: str, args: tuple[Any, ...]) -> Node:
         raise at_user_line(
             KernelTypeError(f"no kernel function {name!r}; known are {', '.join(sorted(functions.TABLE))}")
         )
-    if len(args) != function.arity:
-        raise at_user_line(
-            KernelTypeError(f"{name}() takes {function.arity} operand(s), {len(args)} were given; see the reference")
-        )
-    operands = tuple(operand_kind(each, name) for each in args)
+    operands = _operand_kinds(name, args, function.arity)
     try:
-        if not any(isinstance(each, np.dtype) for each in operands):  # NumPy's function makes arrays of Python numbers
-            operands = tuple(each if isinstance(each, np.dtype) else functions.PYTHON_TYPES[each] for each in operands)
         special = _promote_special(b, function, args, operands)
         if special is not None:
             return special
@@ -462,15 +468,11 @@ _apply: Any = apply
 
 def _convert_operands(name: str, ufunc: np.ufunc, args: tuple[Any, ...]) -> list[Any]:
     """The operands in the dtypes to which ``ufunc`` converts them."""
-    if len(args) != ufunc.nin:
-        raise at_user_line(
-            KernelTypeError(f"{name}() takes {ufunc.nin} operand(s), {len(args)} were given; see the reference")
-        )
     b = builder_of(args, name)
-    kinds = [operand_kind(each, name) for each in args]
-    if not any(isinstance(each, np.dtype) for each in kinds):
-        kinds = [each if isinstance(each, np.dtype) else functions.PYTHON_TYPES[each] for each in kinds]
-    kinds = [FLOAT32 if isinstance(each, np.dtype) and small_float(each) is not None else each for each in kinds]
+    kinds = [
+        FLOAT32 if isinstance(each, np.dtype) and small_float(each) is not None else each
+        for each in _operand_kinds(name, args, ufunc.nin)
+    ]
     try:
         given: Any = (*kinds, *[None] * ufunc.nout)
         dtypes = ufunc.resolve_dtypes(given)[: len(args)]

@@ -44,7 +44,6 @@ from xferlib.errors import (
 )
 from xferlib.kernels import arguments, code_cache, cuda_launch, cuda_signature
 from xferlib.kernels.arguments import find_code, is_scalar
-from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_launch import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
@@ -792,7 +791,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         function = self._cpu
         emulated = None if function is not None else self._emulate(owner, device, values, infos, launch)
         written = [number for number in infos if not self.parameters[number].is_const]
-        if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
+        if device.kind != "cpu" and (engine := owner.engine()) is not None:
             outputs = [args[number] for number in written]
             if emulated is not None:
                 engine.emulate(self.name, emulated, args, outputs, stream)

@@ -18,7 +18,6 @@ from xferlib._runtime.checks import flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
 from xferlib.kernels import arguments, autograd, calls, cuda_signature
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
-from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import (
     ArgumentKind,
     FixedDefinition,
@@ -327,7 +326,7 @@ class HostReductionCall(ReductionCall):
         keepdims: bool,
     ) -> None:
         super().__init__(*args, keepdims=keepdims)
-        self._engine = engine_of(self.owner)
+        self._engine = self.owner.engine()
         self._order = (*self.kept, *self.axes)
         self._shape = (math.prod(self.kept_shape), math.prod(self.shape[axis] for axis in self.axes))
         self._is_in_order = self._order == tuple(range(len(self._order)))

@@ -217,12 +217,7 @@ def _rebuild(program: Program) -> Program:
             made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args])
         else:
             made[id(node)] = _test_bits(b, made[id(tested)], tested.dtype)
-    stores = []
-    for each in program.stores:
-        value, index, mask = (each.value, each.index, each.mask)
-        store = replace(each, value=made[id(value)], index=index and made[id(index)], mask=mask and made[id(mask)])
-        stores.append(store)
-    return b.program(stores, [made[id(node)] for node in program.effects])
+    return b.program((each.move(made) for each in program.stores), [made[id(node)] for node in program.effects])
 
 
 def _find_tested(node: Node) -> Node | None:

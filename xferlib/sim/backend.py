@@ -16,7 +16,7 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.arrays import Array, ArrayInfo, c_strides, copy_into, overlaps_itself
-from xferlib._core.backend import Backend
+from xferlib._core.backend import Backend, KernelEngine
 from xferlib._core.device import (
     Capabilities,
     Device,
@@ -34,7 +34,6 @@ from xferlib._memory import buffers
 from xferlib._runtime import happens_before, process
 from xferlib._runtime.checks import CodeLocation, user_site
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
@@ -522,8 +521,7 @@ class SimBackend(Backend):
     def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, **_: Any) -> None:
         launch(self.machine, kernel, params, _stream(stream))
 
-    def engine(self) -> BackendEngine:
-
+    def engine(self) -> KernelEngine:
         return ENGINE
 
     # --- recording
@@ -721,5 +719,5 @@ def _emulate(
     launches.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
 
 
-ENGINE = BackendEngine(SimCall, reduce, stand_in, _emulate)
+ENGINE = KernelEngine(SimCall, reduce, stand_in, _emulate)
 """The kernel engine of simulated devices."""
