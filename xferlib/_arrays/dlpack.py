@@ -228,7 +228,7 @@ def _same_device(lib: Primitives, domain: str, device: Device) -> Device | None:
 
 
 def _share_cuda_interface(lib: Primitives, x: Any) -> Array | None:
-    """As `shared`, of an array of no backend, by CUDA's array interface."""
+    """As `share_memory_of`, of an array of no backend, by CUDA's array interface."""
     described = getattr(x, "__cuda_array_interface__", None)
     if lib.device(None).kind != "cuda" or not isinstance(described, dict):
         return None

@@ -384,7 +384,7 @@ def to_ordered(x: Tensor) -> Tensor:
 
 
 def from_ordered(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers of `ordered` in their own dtype."""
+    """Numbers of `to_ordered` in their own dtype."""
     return flip_sign_bit(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
 
 
