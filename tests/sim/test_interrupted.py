@@ -42,10 +42,6 @@ N = 24
 add = xl.elementwise("T x", "T y", "y += x", name="add")
 
 
-class Struck(Exception):
-    """The program has been struck."""
-
-
 Place = tuple[str, int, str]
 """A line of the simulator's code: the file, its number, and the function."""
 

@@ -332,7 +332,7 @@ def test_batches_of_few_arrays_are_prefetched_without_a_race(source: Any, schedu
                 assert list(xl.to_host(batch["x"])[[0, -1]]) == [2 * number, number]
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     "source", [small, medium, medium_pinned, pinned, pageable, whole], ids=lambda source: source.__name__
 )
@@ -349,14 +349,14 @@ def made_on_the_device() -> Iterator[Any]:
         yield x
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_arrays_that_the_source_makes_on_the_device_are_copied_behind_its_work(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
             assert consume(made_on_the_device, **options) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_maps_are_without_a_race_under_every_schedule(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for devices in (None, ["sim:0", "sim:1"]):
@@ -472,7 +472,7 @@ def test_a_prefetched_loop_overlaps_in_virtual_time_and_the_plain_one_does_not()
 
 
 def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
-    source, out = xl.pinned_zeros((24, 1 << 20), "float32"), xl.pinned_zeros((24, 1 << 20), "float32")
+    source, out = (xl.pinned_zeros((12, 1 << 20), "float32") for _ in range(2))
     with sim.timeline("h200") as t:
         xl.stream_map(lambda chunk: chunk, source, chunk_rows=2, out=out)
     up, down = t.busy_s(sim.Lane.H2D), t.busy_s(sim.Lane.D2H)

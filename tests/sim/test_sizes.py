@@ -41,7 +41,7 @@ def strided_pinned(nbytes: int) -> Array:
     return pinned(2 * nbytes)[::2]
 
 
-MEMORY = [pinned, ordinary, strided, strided_pinned]
+MEMORY: list[Make] = [pinned, ordinary, strided, strided_pinned]
 ANOTHER_WAIT = "the wait for another transfer is none for this one"
 
 

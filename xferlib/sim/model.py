@@ -809,7 +809,7 @@ class ByteFlags(Cells):
     def find_first(self, other: Region[HasData]) -> int | None:
         """The first byte that is also of a span without a form, or of other bits; None if there is none."""
         if isinstance(other.form, ByteFlags):
-            begin, nbytes = max(self.origin, other.form.origin), len(self.packed)
+            begin = max(self.origin, other.form.origin)
             one = self.packed[(begin - self.origin) // 8 :]
             two = other.form.packed[(begin - other.form.origin) // 8 :]
             nbytes = min(len(one), len(two))
