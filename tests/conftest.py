@@ -35,9 +35,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import xferlib as xl
 from tests.needed import ABSENT, among, need
 from tests.pair import Left, Right
-from xferlib._trace import recorder
 from xferlib.testing import configured, fresh_registry, load_backend
-from xferlib.testing.tools import replace_attribute
+from xferlib.testing.tools import timing_events
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -197,7 +196,7 @@ def plugins() -> Iterator[Path]:
 def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
     backend: Any = load_backend("fake")
-    with replace_attribute(recorder, "EVENTS_AT_FIRST", FEW_EVENTS):
+    with timing_events(FEW_EVENTS):
         yield backend
     refuse_violations(backend.machine)
 
