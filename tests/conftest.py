@@ -36,6 +36,7 @@ import xferlib as xl
 from tests.needed import ABSENT, among, need
 from tests.pair import Left, Right
 from xferlib.testing import configured, fresh_registry, load_backend, native
+from xferlib.testing.tools import timing_events
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +58,9 @@ TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startsw
 GC_THRESHOLD = 10_000
 """Objects between two collections, which cost 4 % of the suite by the 700 of Python 3.11. A test of what a collection
 does asks for one."""
+
+FEW_EVENTS = 64
+"""Events that a recording makes at first on the fake device, where 2,048 take a tenth of a second; others follow."""
 
 FEWEST = 5
 """Examples that a test draws under any profile, if it names as many."""
@@ -195,7 +199,8 @@ def plugins() -> Iterator[Path]:
 def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
     backend: Any = load_backend("fake")
-    yield backend
+    with timing_events(FEW_EVENTS):
+        yield backend
     refuse_violations(backend.machine)
 
 

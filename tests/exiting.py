@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+warnings.simplefilter("ignore")
 backend, way, *folders = sys.argv[1:]
 sys.path += folders
 

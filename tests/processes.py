@@ -67,6 +67,8 @@ class Template:
 NUMPY, TORCH = ("numpy",), ("numpy", "torch", "torch.distributed")
 SIM = (*NUMPY, "xferlib.sim.backend", "xferlib.kernels.calls", "xferlib.kernels.c_frontend.translate")
 """With what most programs on `sim` import, none of which reads a setting but XFERLIB_NATIVE."""
+IMPORTED = {"torch": TORCH, "sim": SIM}
+"""The modules that a program on a backend may find imported, where they are more than NumPy."""
 _templates: dict[tuple[str, ...], Template] = {}
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import xferlib as xl
 from tests import processes
+from tests.sizes import IS_LONG, some
 from xferlib import sim
-from xferlib.testing import BackendConformance
+from xferlib.testing import DTYPES, BackendConformance
 from xferlib.testing.conformance import Processes
 
 _NEGATIVE_STEPS = {"numpy", "cupy"}
@@ -20,11 +21,21 @@ EXAMPLES = 30
 
 
 class Conformance(BackendConformance):
-    """The suite, whose programs begin where NumPy, or PyTorch for its backend, is imported."""
+    """The suite, whose programs begin where what the backend needs is imported, and do not wait long at their end for a
+    thread that never comes back."""
 
     def run_python(self, program: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        after = processes.TORCH if self.backend == "torch" else processes.NUMPY
+        after = processes.IMPORTED.get(self.backend, processes.NUMPY)
+        if not IS_LONG:
+            program = f"from xferlib._runtime import process\nprocess._INSIDE_S = 0.2\n{program}"
         return processes.run("-c", program, environ=environ, after=after)
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _trim(cls) -> Iterator[None]:
+        """Free what is kept to be used again: of each backend the slabs of sixteen threads, among much else."""
+        yield
+        xl.trim()
 
 
 def _suites() -> dict[str, type]:
@@ -83,6 +94,10 @@ class Scheduled(Conformance):
     def _schedule(self) -> Iterator[None]:
         with sim.check("raise", schedule=self.schedule, seed=1):
             yield
+
+    @pytest.mark.parametrize("target", some(DTYPES, 4))
+    def test_large_arrays_convert_as_small_ones_do(self, target: str) -> None:
+        super().test_large_arrays_convert_as_small_ones_do(target)
 
 
 for _name in [name for name in vars(Processes) if name.startswith("test_")]:

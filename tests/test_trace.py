@@ -110,9 +110,9 @@ def test_nothing_recorded_is_no_error(tmp_path: Path) -> None:
 def test_a_test_can_assert_that_copies_and_computing_overlap() -> None:
     """The double-buffered loop of the articles, on the clock of a simulated H200."""
     with xl.use_backend("sim"):
-        batches = [xl.pinned_array(np.full(8 << 20, value, np.float32)) for value in range(6)]
+        batches = [xl.pinned_array(np.full(4 << 20, value, np.float32)) for value in range(6)]
         copying, computing = xl.Stream(), xl.Stream()
-        buffers = [xl.empty(8 << 20, np.float32) for _ in range(2)]
+        buffers = [xl.empty(4 << 20, np.float32) for _ in range(2)]
         copied, used = [[xl.Event(timing=False) for _ in range(2)] for _ in range(2)]
         with xl.trace() as overlapping:
             for k, batch in enumerate(batches):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.sim.machine import machine
-from xferlib.sim.model import KeptClock, Participant, ParticipantKeys, join_clocks
+from xferlib.sim.model import Hosts, KeptClock, Participant, ParticipantKeys, join_clocks
+from xferlib.testing.tools import in_threads
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
 histories = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=25)
@@ -67,6 +68,22 @@ def test_a_kept_clock_loses_those_that_have_left_since() -> None:
     assert kept.clock == {stays: 3, leaves: 5}
     keys.leave({leaves})
     assert kept.clock == {stays: 3}
+
+
+def test_a_thread_learns_what_another_one_knows_of_a_thing_that_it_has_handed_on_itself() -> None:
+    hosts = Hosts(ParticipantKeys())
+    own, marks = hosts.publish(None), []
+
+    def work(before: object) -> None:
+        hosts.began()
+        hosts.current().tick()
+        marks.append((hosts.current(), hosts.publish(before)))
+        hosts.note_end()
+
+    in_threads(work, [own, None])
+    for other, mark in marks:
+        hosts.acquire(hosts.publish(mark))  # of which the calling thread has not taken the first one over
+        assert hosts.main.clock[other.key] == 1
 
 
 CHAINS: dict[str, Callable[[xl.Stream], object]] = {

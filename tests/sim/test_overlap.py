@@ -17,7 +17,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
-from tests.sizes import crossed, spread
+from tests.sizes import IS_LONG, crossed, spread
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.sim import machine as current
@@ -25,9 +25,11 @@ from xferlib.sim.backend import SimBackend
 from xferlib.testing import cores
 
 N = 530_000  # more than 2 MiB, so that batches travel on streams of their own where there is one core
-ITEMS = [np.full(N, number, np.float32) for number in range(7)]
-MEDIUM = [np.full(270_000, number, np.float32) for number in range(7)]
-SMALL = [np.full(100, number, np.float32) for number in range(7)]
+FEW = 5
+"""Batches of a program that is struck at each of its points, or taken for each of many: the three slots, and two of
+them again."""
+COUNT = 7 if IS_LONG else FEW
+ITEMS, MEDIUM, SMALL = ([np.full(size, number, np.float32) for number in range(COUNT)] for size in (N, 270_000, 100))
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +52,7 @@ def whole() -> Any:
 
 def whole_generated() -> Iterator[Any]:
     memory = np.empty(N, np.float32)
-    for number in range(7):
+    for number in range(COUNT):
         memory[:] = number
         yield memory
 
@@ -65,14 +67,14 @@ def medium() -> Any:
 
 def medium_generated() -> Iterator[Any]:
     memory = np.empty(70_000, np.float32)
-    for number in range(7):
+    for number in range(COUNT):
         memory[:] = number
         yield memory
 
 
 def medium_refilled() -> Iterator[Any]:
     memory = xl.pinned_empty(70_000, "float32")
-    for number in range(7):
+    for number in range(COUNT):
         sim.writes(memory)
         memory[:] = number
         yield memory
@@ -81,7 +83,7 @@ def medium_refilled() -> Iterator[Any]:
 def medium_swapped() -> Iterator[Any]:
     """Of other layouts and byte orders, and of sizes that grow."""
     memory = np.empty((400, 1000), ">f4")
-    for number in range(7):
+    for number in range(COUNT):
         memory[:] = number
         yield memory[: 40 * (number + 3) : 2, ::3].T
 
@@ -91,7 +93,7 @@ def medium_pinned() -> Any:
 
 
 def medium_columns() -> Any:
-    return [np.full((1000, 540), number, np.float32)[:, ::2] for number in range(7)]
+    return [np.full((1000, 540), number, np.float32)[:, ::2] for number in range(COUNT)]
 
 
 def pinned() -> Any:
@@ -100,14 +102,14 @@ def pinned() -> Any:
 
 def generated() -> Iterator[Any]:
     memory = np.empty(N, np.float32)
-    for number in range(len(ITEMS)):
+    for number in range(COUNT):
         memory[:] = number
         yield memory
 
 
 def refilled() -> Iterator[Any]:
     memory = xl.pinned_empty(N, "float32")
-    for number in range(len(ITEMS)):
+    for number in range(COUNT):
         sim.writes(memory)
         memory[:] = number
         yield memory
@@ -125,7 +127,7 @@ def large() -> Iterator[Any]:
 def rewritten() -> Iterator[Any]:
     """Staged by threads, from memory that is filled again as soon as it may be."""
     memory = np.empty(5 << 18, np.float32)
-    for number in range(7):
+    for number in range(COUNT):
         memory[:] = number
         yield memory
 
@@ -157,7 +159,7 @@ def summed(source: Callable[[], Any]) -> float:
 def on_streams_in_turn(source: Callable[[], Any]) -> bool:
     """Each batch goes before its kernel has run, on another stream than the one before."""
     batches, sums = xl.prefetch(source()), []
-    for _ in range(7):
+    for _ in range(COUNT):
         stream = xl.Stream()
         with stream:
             sums.append((stream, next(batches) * 2.0))
@@ -185,7 +187,7 @@ def test_every_source_is_prefetched_without_a_race_under_every_schedule(source: 
         for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
             found = consume(source, **options)
             assert found == list(range(len(found)))
-            assert len(found) == (4 if source is large else 7)
+            assert len(found) == (4 if source is large else COUNT)
 
 
 def images(number: int) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def images(number: int) -> dict[str, Any]:
 
 
 def listed_images() -> list[Any]:
-    return [images(number) for number in range(7)]
+    return [images(number) for number in range(COUNT)]
 
 
 def pinned_images() -> list[Any]:
@@ -202,13 +204,13 @@ def pinned_images() -> list[Any]:
 
 def consumed_images(source: Callable[[], Any]) -> bool:
     with cores(16):  # where threads that spin stage them
-        return consume(source) == list(range(7))
+        return consume(source) == list(range(COUNT))
 
 
 def refilled_images() -> Iterator[Any]:
     """In the same pinned memory, again and again."""
     memory = {key: xl.pinned_array(value) for key, value in images(0).items()}
-    for number in range(7):
+    for number in range(COUNT):
         for key, value in images(number).items():
             sim.writes(memory[key])
             memory[key][...] = value
@@ -320,17 +322,17 @@ def test_batches_of_few_arrays_are_prefetched_without_a_race(source: Any, schedu
     with cores(16), sim.check("raise", schedule=schedule):
         for options in ({}, {"depth": 1}, {"transform": lambda batch: batch | {"x": batch["x"] + batch["x"]}}):
             factor = 2 if "transform" in options else 1
-            assert consume(source, **options) == [factor * number for number in range(7)]
+            assert consume(source, **options) == [factor * number for number in range(COUNT)]
         streams = [xl.Stream() for _ in range(3)]
         batches = xl.prefetch(source())
-        for number in range(7):
+        for number in range(COUNT):
             with streams[number % 3]:
                 batch = next(batches)
                 batch["x"][:200_000] += batch["mask"]
                 assert list(xl.to_host(batch["x"])[[0, -1]]) == [2 * number, number]
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     "source", [small, medium, medium_pinned, pinned, pageable, whole], ids=lambda source: source.__name__
 )
@@ -341,20 +343,20 @@ def test_the_consumer_may_change_streams_without_a_race(source: Any, schedule: s
 
 def made_on_the_device() -> Iterator[Any]:
     """By kernels on the current stream of the thread that reads."""
-    for number in range(7):
+    for number in range(COUNT):
         x = xl.zeros((N,), "float32")
         x += float(number)
         yield x
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_arrays_that_the_source_makes_on_the_device_are_copied_behind_its_work(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
-            assert consume(made_on_the_device, **options) == list(range(7))
+            assert consume(made_on_the_device, **options) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_maps_are_without_a_race_under_every_schedule(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for devices in (None, ["sim:0", "sim:1"]):
@@ -409,19 +411,19 @@ def no_memory_left() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("wait", "program"),
     [
-        ("event_wait", lambda: consume(pageable) == list(range(7))),
+        ("event_wait", lambda: consume(pageable) == list(range(COUNT))),
         ("event_wait", lambda: consume(large) == list(range(4))),
-        ("event_wait", lambda: consume(medium) == list(range(7))),
-        ("event_wait", lambda: consume(medium_pinned) == list(range(7))),
-        ("event_wait", lambda: consume(medium_generated) == list(range(7))),
+        ("event_wait", lambda: consume(medium) == list(range(COUNT))),
+        ("event_wait", lambda: consume(medium_pinned) == list(range(COUNT))),
+        ("event_wait", lambda: consume(medium_generated) == list(range(COUNT))),
         ("event_wait", lambda: consumed_images(listed_images)),
         ("note_use", lambda: on_streams_in_turn(medium)),
-        ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
-        ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
+        ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(COUNT))),
+        ("stream_synchronize", lambda: consume(refilled) == list(range(COUNT))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
         ("event_wait", lambda: bool((mapped() == ROWS).all())),
-        ("event_wait", lambda: consume(pinned, depth=1) == list(range(7))),
-        ("note_use", lambda: summed(pageable) == 21.0),
+        ("event_wait", lambda: consume(pinned, depth=1) == list(range(COUNT))),
+        ("note_use", lambda: summed(pageable) == sum(range(COUNT))),
     ],
 )
 def test_a_wait_that_is_taken_away_is_found_out(
@@ -441,7 +443,7 @@ def test_a_wait_for_what_is_staged_as_a_whole_is_missed(
     source: Any, no_memory_left: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sim.check("raise"):
-        assert consume(source) == list(range(7))
+        assert consume(source) == list(range(COUNT))
     monkeypatch.setattr(SimBackend, "event_wait", nothing)
     with pytest.raises((sim.RaceError, TransferError)), sim.check("raise"):
         consume(source)
@@ -470,7 +472,7 @@ def test_a_prefetched_loop_overlaps_in_virtual_time_and_the_plain_one_does_not()
 
 
 def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
-    source, out = xl.pinned_zeros((24, 1 << 20), "float32"), xl.pinned_zeros((24, 1 << 20), "float32")
+    source, out = (xl.pinned_zeros((12, 1 << 20), "float32") for _ in range(2))
     with sim.timeline("h200") as t:
         xl.stream_map(lambda chunk: chunk, source, chunk_rows=2, out=out)
     up, down = t.busy_s(sim.Lane.H2D), t.busy_s(sim.Lane.D2H)
@@ -498,9 +500,6 @@ def persistent(prefetcher: xl.Prefetcher[Any], errors: tuple[type[BaseException]
             except errors:
                 continue
 
-
-FEW = 5
-"""Batches of a program that is struck at each of its points: the three slots, and two of them again."""
 
 MOMENTS = 25
 """Points of a run that are tried, about: its sources, and both numbers of devices, have most of the code in common."""
@@ -620,7 +619,7 @@ def test_a_device_that_is_too_small_for_the_depth_is_used_as_far_as_it_goes(
             total += x
         xl.synchronize()
         del x, batch
-    np.testing.assert_array_equal(xl.to_host(total), np.full(N, 21.0, np.float32))
+    np.testing.assert_array_equal(xl.to_host(total), np.full(N, sum(range(COUNT)), np.float32))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 # reference events, of which a new one is recorded every second: an event gives milliseconds in single precision, which
 # over minutes would be coarser than the duration of a kernel.
 
-_AT_FIRST = 2048
+EVENTS_AT_FIRST = 2048
+"""The number of events made when a recording meets a device."""
 _AHEAD = 256
 """The number of events made at a time, after the first ones."""
 _REFERENCE_EVERY_S = 1.0
@@ -95,7 +96,7 @@ class DeviceClock:
         self._free: list[RawEvent] = []
         self._locks: dict[int, threading.RLock] = {}  # reentrant: a finalizer may run inside, and copy
         self._lock = threading.RLock()
-        self.make(_AT_FIRST)
+        self.make(EVENTS_AT_FIRST)
         before = time.perf_counter()
         self.reference = Reference(self._record(None), before, None)
         backend.event_synchronize(self.reference.event)

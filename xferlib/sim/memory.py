@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core.arrays import refuse_truncated, share_memory
-from xferlib._core.dtypes import letter_of
 from xferlib._runtime.checks import CodeLocation, site_of
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import model
@@ -498,14 +497,13 @@ class AddressSpace:
     """Every block by address, the freed ones for a while, and how much each device holds."""
 
     __slots__ = (
-        "_blocks", "_freed", "_host", "_host_starts", "_numbers", "_piece", "_piece_at", "_typed", "used",
+        "_blocks", "_freed", "_host", "_host_starts", "_numbers", "_piece", "_piece_at", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST)
         self._piece: HostArray | None = None
-        self._typed: dict[str | np.dtype[Any], HostArray] = {}
-        """Views of the piece of memory that small blocks are using up, by the letter of the dtype."""
+        """The memory that small blocks are using up."""
         self._blocks: dict[int, Block] = {}
         self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
             maxlen=_FREED_REMEMBERED
@@ -527,24 +525,11 @@ class AddressSpace:
         else:
             at = self._piece_at
             if self._piece is None or at + nbytes > _PIECE_NBYTES:
-                self._typed, at = {}, 0
+                at = 0
                 self._piece = _make_uninitialised(_PIECE_NBYTES, device)
             memory = self._piece
             self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
         return Block(memory, at, nbytes, None, device, stream, location, self)
-
-    def make_array(self, block: Block, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-        """An array over the whole of a block that `allocate` has made just now, in C order."""
-        memory = block._bytes
-        if memory is not self._piece:
-            return np.ndarray(shape, dtype, memory, block._at)
-        key = letter_of(dtype)
-        typed = self._typed.get(key)  # a slice of which takes a quarter of the time that a new array takes
-        if typed is None:
-            typed = self._typed[key] = memory.view(dtype)
-        first = block._at // dtype.itemsize
-        found = typed[first : first + block.nbytes // dtype.itemsize]
-        return found if len(shape) == 1 else found.reshape(shape)
 
     def give_address(self, block: Block) -> int:
         """An address that no block had before, at which the block can be found from now on.

@@ -126,11 +126,11 @@ class HasClock(Protocol):
 
 def join_clocks(*clocks: Clock) -> Clock:
     """The least clock that covers all of these."""
-    result: Clock = {}
-    for clock in clocks:
-        for key, tick in clock.copy().items():  # another host thread's may grow meanwhile
-            if result.get(key, 0) < tick:
-                result[key] = tick
+    first, *others = clocks
+    result = first.copy()  # of the others, too: another host thread's may grow meanwhile
+    for clock in others:
+        known = result.get
+        result.update({key: tick for key, tick in clock.copy().items() if known(key, 0) < tick})
     return result
 
 
@@ -224,11 +224,11 @@ class Participant:
 
     def learn(self, clock: Clock) -> None:
         """Order this participant's next action behind all that ``clock`` covers."""
-        own = self.clock
-        news = {key: tick for key, tick in clock.copy().items() if own.get(key, 0) < tick}
+        known = self.clock.get
+        news = {key: tick for key, tick in clock.copy().items() if known(key, 0) < tick}
         if news:
             self.version += 1
-            own.update(news)
+            self.clock.update(news)
 
     def forget(self, keys: set[int]) -> None:
         """Drop participants that have left."""
@@ -292,13 +292,21 @@ class TransferCopies(Participant):
 
 
 class Handover(KeptClock):
-    """The clock that a publishing thread passes to the thread that takes the thing."""
+    """The clock that a publishing thread passes to the thread that takes the thing.
 
-    __slots__ = ("time_ps",)
+    Attributes:
+        publisher: The participant that knows all of the clock; None if there may be none. It has nothing to learn when
+            it takes the thing back, as most do that one thread uses again and again.
+    """
 
-    def __init__(self, clock: Clock, time_ps: int, participants: ParticipantKeys) -> None:
+    __slots__ = ("publisher", "time_ps")
+
+    def __init__(
+        self, clock: Clock, time_ps: int, participants: ParticipantKeys, publisher: HostThread | None = None
+    ) -> None:
         super().__init__(clock, participants)
         self.time_ps = time_ps
+        self.publisher = publisher
 
 
 class Hosts:
@@ -373,10 +381,10 @@ class Hosts:
         if isinstance(host, Stager) and host.outcome is not None:
             host.outcome.time_ps = host.time_ps
             return host.outcome
-        if isinstance(before, Handover):
+        if isinstance(before, Handover) and before.publisher is not host:
             clock, time_ps = join_clocks(before.clock, host.clock), max(before.time_ps, host.time_ps)
             return Handover(clock, time_ps, self._participants)
-        return Handover(dict(host.clock), host.time_ps, self._participants)
+        return Handover(host.clock.copy(), host.time_ps, self._participants, host)
 
     def act(self, stager: Stager, step: Callable[[], None]) -> None:
         """Do a step in the calling thread as the participant ``stager``."""
@@ -404,8 +412,9 @@ class Hosts:
         """Order the calling thread behind the publisher of a thing."""
         if isinstance(handover, Handover):
             host = self.current()
-            host.learn(handover.clock)
-            host.time_ps = max(host.time_ps, handover.time_ps)
+            if handover.publisher is not host:
+                host.learn(handover.clock)
+                host.time_ps = max(host.time_ps, handover.time_ps)
 
 
 # Operations of the simulated devices, each with the line of the program that requested it.
@@ -800,7 +809,7 @@ class ByteFlags(Cells):
     def find_first(self, other: Region[HasData]) -> int | None:
         """The first byte that is also of a span without a form, or of other bits; None if there is none."""
         if isinstance(other.form, ByteFlags):
-            begin, nbytes = max(self.origin, other.form.origin), len(self.packed)
+            begin = max(self.origin, other.form.origin)
             one = self.packed[(begin - self.origin) // 8 :]
             two = other.form.packed[(begin - other.form.origin) // 8 :]
             nbytes = min(len(one), len(two))

@@ -263,15 +263,8 @@ class Timeline:
         return start_ps, end_ps
 
     def add_kernel(self, key: tuple[int, Lane], nbytes: int, stream: int, name: str, after_ps: int) -> int:
-        """`add` for a kernel, by the device and `Lane.KERNELS` as they are kept here; returns its end."""
-        if self._keeps or self.slowed:
-            return self.add(key[1], key[0], stream, name, nbytes, after_ps)[1]
-        bytes_per_s, latency_ps = self._kernels
-        start_ps = self._busy_until_ps.get(key, 0)
-        if start_ps < after_ps:
-            start_ps = after_ps
-        end_ps = self._busy_until_ps[key] = start_ps + round(nbytes * 1e12 / bytes_per_s + latency_ps)
-        return end_ps
+        """`add` for a kernel, by the device and `Lane.KERNELS` as compiled calls keep them; returns its end."""
+        return self.add(key[1], key[0], stream, name, nbytes, after_ps)[1]
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""

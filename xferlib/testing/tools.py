@@ -22,6 +22,7 @@ from xferlib._memory import buffers, pinned
 from xferlib._memory.lifetimes import in_flight
 from xferlib._pipeline import batches, chunks, feeds
 from xferlib._runtime import process, threads, torch_compile
+from xferlib._trace import recorder
 from xferlib._transfer import plan, staging
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, UnsupportedDTypeError, quote
@@ -308,6 +309,13 @@ def no_peers(backend: str) -> Iterator[None]:
 def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
     with replace_attribute(threads, "usable_cores", lambda: count):
+        yield
+
+
+@contextmanager
+def timing_events(count: int) -> Iterator[None]:
+    """Make that many events when a recording meets a device, for a block; others follow where they are needed."""
+    with replace_attribute(recorder, "EVENTS_AT_FIRST", count):
         yield
 
 
