@@ -27,7 +27,6 @@ HostArray = np.ndarray[Any, Any]
 class Memory(Emulator):
     """Host memory that counts as a device's."""
 
-    optimises = False
     has_made_streams = False
 
     def __init__(self) -> None:

@@ -43,7 +43,6 @@ class SourceBackend(Emulator, HostBackend):
     """Host memory that counts as a CUDA device's, and kernels that are CUDA source."""
 
     name = "source"
-    optimises = False
     array_types = (f"{__name__}.DeviceArray",)
     capabilities = Capabilities(kernels=True, namespace=True, strided=True)
 

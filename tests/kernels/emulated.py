@@ -20,10 +20,14 @@ from tests.kernels.targets import need_nvrtc
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelFaultError
 from xferlib.kernels.cuda_cpu import code as cpu_code
+from xferlib.kernels.cuda_cpu import module as cpu_module
 from xferlib.kernels.cuda_cpu.module import CpuModule
 from xferlib.kernels.cuda_source import OPTIONS
+from xferlib.kernels.small_floats import store_bits, view_bits
 
 _ARCH = "compute_80"
+_STACK_NBYTES = 1 << 20
+"""Of a thread: all registers of a kernel, where a compiler does not optimise."""
 
 
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
@@ -63,9 +67,6 @@ class Emulator:
 
     misaligned = 0
     """Launches with an access at an address that is no multiple of its size, which a GPU refuses."""
-    optimises = True
-    """Whether the C compiler optimises: it takes twice as long, which is more than a few thousand threads gain. Without
-    it a kernel of many registers needs a larger stack than a thread has."""
     memory: list[tuple[str, np.ndarray[Any, Any], bool]] | None = None
     """All that kernels may access; None: what the pointers are in of the process's memory."""
 
@@ -117,7 +118,8 @@ class Emulator:
         return _Compiled(compiled(options, source)[0])
 
     def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
-        options = cpu_code.list_c_options() if self.optimises else ("-O0", *cpu_code.list_c_options()[1:])
+        # To optimise takes a compiler longer than a few thousand threads gain.
+        options = ("-O0", *cpu_code.list_c_options()[1:])
         with mock.patch.object(cpu_code, "list_c_options", return_value=options):
             code = cpu_code.compile_ptx(cubin[:-4].decode(), is_checked=True)
         module = CpuModule(code, np.empty(code.variables_nbytes, np.uint8))
@@ -139,10 +141,11 @@ class Emulator:
         pointers = [int.from_bytes(each, "little") for each in values if len(each) == 8]
         memory = _memory_around(pointers) if self.memory is None else self.memory
         try:
-            kernel.module.launch(
-                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, memory, label=kernel.name,
-                shared_nbytes=shared_nbytes,
-            )  # fmt: skip
+            with mock.patch.object(cpu_module, "_STACK_NBYTES", _STACK_NBYTES):
+                kernel.module.launch(
+                    kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, memory, label=kernel.name,
+                    shared_nbytes=shared_nbytes,
+                )  # fmt: skip
         except KernelFaultError as error:
             if error.kind != "misaligned":
                 raise
@@ -194,10 +197,11 @@ def run_on_cuda(
 
 
 def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any], emulator: Any = None) -> int:
-    """Run an element-wise kernel's CUDA source, compiled by NVRTC, on all its arguments."""
-    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    """Run an element-wise kernel's CUDA source, compiled by NVRTC, on all its arguments: small floats as their bits."""
+    program = store_bits(kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program)
     elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
-    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)), emulator=emulator)
+    operands = dict(enumerate(map(view_bits, arrays)))
+    return run_on_cuda(program, (elements or arrays)[-1].shape, operands, emulator=emulator)
 
 
 class _Collected(Exception):

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import sys
+import threading
 from typing import Any, cast
 from unittest import mock
 
@@ -332,7 +333,10 @@ def test_numpy_maps_many_short_rows_together(name, is_transposed, monkeypatch):
     assert len(calls) < 500  # in pieces of rows, of one row each before
 
 
-@pytest.mark.parametrize(("name", "dtype"), crossed(2, ["min", "max"], [np.float16, np.float64, np.float32]))
+_EXTREMA = [("max", "float16"), ("min", "float64"), ("max", "float32")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), crossed(1, ["min", "max"], FLOATS) if IS_LONG else _EXTREMA)
 def test_extrema_of_every_sign_and_nan(name, dtype):
     special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan], dtype)
     rows = np.array(list(itertools.product(special, repeat=3)))
@@ -361,7 +365,12 @@ def test_products_of_the_largest_small_integers(dtype):
             assert np.array_equal(found, np.asarray(x.prod(axis)))
 
 
-@pytest.mark.parametrize(("name", "dtype"), crossed(2, ["sum", "max", "argmin", "any"], [np.float32, np.int16]))
+_REPEATED = [("sum", "float32"), ("max", "int16"), ("argmin", "float32"), ("any", "int32")]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), crossed(1, ["sum", "max", "argmin", "any"], ["float32", "int16"]) if IS_LONG else _REPEATED
+)
 def test_elements_that_are_repeated_by_broadcasting(name, dtype):
     x = np.random.default_rng(1).integers(-50, 50, (30, 1, 7)).astype(dtype)
     for shape, axis in (((30, 11, 7), None), ((30, 11, 7), 1), ((30, 11, 7), (0, 1)), ((5, 30, 11, 7), (0, 3))):
@@ -388,7 +397,7 @@ def test_calls_that_c_knows_differ_in_their_keywords():
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("sum", "float32"), ("max", "int16"), ("var", "float64"), ("argmin", "uint8")]
+    ("name", "dtype"), [("sum", "float32"), ("max", "int16"), ("var", "float64"), ("argmax", "uint8")]
 )
 @given(data=st.data())
 def test_c_plans_calls_of_other_layouts(name, dtype, data):
@@ -419,6 +428,25 @@ def test_c_plans_calls_of_other_layouts(name, dtype, data):
             assert same_bits(result, expected)
             assert np.shape(result) == np.shape(expected)
             assert result.strides == expected.strides
+
+
+def test_threads_that_specialise_at_a_time_use_one_specification(monkeypatch):
+    """What is compiled is kept by the identity of a specification, which another one has after its end."""
+    kernel, both = ReductionKernel(reductions.sum.definition), threading.Barrier(2)
+    specialize, found = type(kernel.definition).specialize, []
+
+    def meet(*args):
+        both.wait()
+        return specialize(*args)
+
+    monkeypatch.setattr(type(kernel.definition), "specialize", meet)
+    callers = [threading.Thread(target=lambda: found.append(kernel(np.arange(5, dtype=np.float16)))) for _ in "ab"]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert found == [10, 10]
+    assert len(kernel._dispatch._natives) == len(kernel._dispatch._functions) == 1
 
 
 def test_small_reductions_of_several_inputs_and_numbers():
@@ -623,17 +651,12 @@ def test_nothing_beyond_the_end_of_turned_elements_is_read(name, dtype):
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
-@pytest.mark.parametrize("name", ["sum", "argmax"])
-@given(
-    windows=st.integers(1, 200),
-    length=st.integers(1, 120),
-    step=st.integers(1, 5),
-    dtype=st.sampled_from(["uint8", "int16"]),
-)
-@example(windows=162, length=100, step=1, dtype="uint8")
-@example(windows=176, length=100, step=1, dtype="uint8")
-def test_windows_whose_results_are_as_near_as_their_elements(name, windows, length, step, dtype):
-    x = np.random.default_rng(5).integers(0, 9, 1200).astype(dtype)
+@pytest.mark.parametrize(("name", "dtypes"), [("sum", ("int8", "uint16")), ("argmax", ("uint8", "float32"))])
+@given(windows=st.integers(1, 200), length=st.integers(1, 120), step=st.integers(1, 5), is_wide=st.booleans())
+@example(windows=162, length=100, step=1, is_wide=False)
+@example(windows=176, length=100, step=1, is_wide=False)
+def test_windows_whose_results_are_as_near_as_their_elements(name, dtypes, windows, length, step, is_wide):
+    x = np.random.default_rng(5).integers(0, 9, 1200).astype(dtypes[is_wide])
     view = np.lib.stride_tricks.sliding_window_view(x, length)[::step][:windows]
     expected = _reduce_by_numpy(name, [view], 1)
     assert all(same_bits(each, expected) for each in repeat_compiled(name, [view], 1))
@@ -748,7 +771,7 @@ def test_the_text_compiles_for_every_processor_of_its_kind(name, dtype):
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("sum", "float32"), ("prod", "float64"), ("norm", "float16"), ("dot", "float64")]
+    ("name", "dtype"), [("sum", "float32"), ("prod", "float64"), ("norm", "float16"), ("dot", "float32")]
 )
 @settings(max_examples=15)
 @given(data=st.data())
@@ -790,12 +813,15 @@ def test_empty_arrays_are_reduced_alike_whether_compiled_or_not(data):
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 def test_a_compiled_reduction_may_map_by_functions():
     """The text of the functions and that of the reduction share no name."""
-    mapped = "sin(x) + cos(x) + exp(x / 99) + log(x) + tanh(x) + atan2(x, x + 1) + pow(x, 2.5) + fmod(x, 7)"
-    mapped += " + floor(x) + sqrt(x)"
+    make = lambda mapped: xferlib.reduction("T x", "T y", map_expr=mapped, reduce_expr="a + b", identity="0")
+    few = "sin(x) + pow(x, 2.5) + floor(x)"
+    many = make(f"{few} + cos(x) + exp(x / 99) + log(x) + tanh(x) + atan2(x, x + 1) + fmod(x, 7) + sqrt(x)")
+    text = native_reduction.NativeReduction(many.definition.specialize((np.dtype("f4"),), frozenset())).write_text()
+    assert host_compiler.compile_c(text, flags=("-O0", "-w"), target=None)
     x = np.linspace(0.1, 900, 5000, dtype=np.float32).reshape(50, 100)
     found = []
     for engine in ("numpy", "native"):
-        kernel = xferlib.reduction("T x", "T y", map_expr=mapped, reduce_expr="a + b", identity="0")
+        kernel = make(few)
         with configured(cpu=engine):
             found.append(kernel(x, axis=1))
         assert engine == "numpy" or all(each.function for each in kernel._dispatch._natives.values())
@@ -1029,11 +1055,7 @@ def test_a_few_results_side_by_side_have_the_bits_of_the_numpy_engine(dtype, nam
 def test_products_of_complex_numbers_are_compiled_in_two_roundings(dtype):
     """gcc fuses the neighbours of a difference and a sum of products, in spite of its options."""
     rng = np.random.default_rng(5)
-    product = reduction("T x", "T y", map_expr="x", reduce_expr="a * b", post_map_expr="y = a", identity="1")
     for count in (24, 31, 50, 333):
         x = (rng.normal(size=(3, count)) + 1j * rng.normal(size=(3, count))).astype(dtype)
-        found = []
-        for engine in ("numpy", "native"):
-            with configured(cpu=engine):
-                found.append(product(x, axis=1))
-        assert same_bits(*found)
+        expected = _reduce_by_numpy("prod", (x,), 1)
+        assert all(same_bits(each, expected) for each in repeat_compiled("prod", (x,), 1))
