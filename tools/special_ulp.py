@@ -60,7 +60,8 @@ def _exact(name: str, x: Any) -> Any:
     with_precision: dict[str, Callable[[Any], Any]] = {
         "erf": mpmath.erf, "erfc": mpmath.erfc, "erfcx": _erfcx_of, "tgamma": mpmath.gamma,
         "normcdf": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2, "lgamma": mpmath.loggamma,
-        "sinpi": mpmath.sinpi, "cospi": mpmath.cospi,
+        "sinpi": mpmath.sinpi, "cospi": mpmath.cospi, "exp10": lambda x: mpmath.mpf(10) ** x,
+        "rcbrt": lambda x: mpmath.sign(x) / mpmath.cbrt(abs(x)), "cyl_bessel_i0": lambda x: mpmath.besseli(0, x),
     }  # fmt: skip
     return with_precision[name](x)
 
@@ -92,6 +93,11 @@ def worst(name: str, count: int, seed: int) -> tuple[float, float]:
     x = inputs(name, count, seed)
     with np.errstate(all="ignore"):
         found = elementwise("T x", "T y", f"y = {name}(x)", name=name)(x)
+    return find_worst(name, x, found)
+
+
+def find_worst(name: str, x: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """The largest distance of results at these operands, and where it is."""
     with mpmath.workprec(200):
         distances = [_distance(name, *pair) for pair in zip(x.tolist(), found.tolist(), strict=True)]
     place = int(np.argmax(distances))

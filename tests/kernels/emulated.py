@@ -23,6 +23,7 @@ from xferlib.kernels.cuda_cpu import code as cpu_code
 from xferlib.kernels.cuda_cpu import module as cpu_module
 from xferlib.kernels.cuda_cpu.module import CpuModule
 from xferlib.kernels.cuda_source import OPTIONS
+from xferlib.kernels.small_floats import store_bits, view_bits
 
 _ARCH = "compute_80"
 _STACK_NBYTES = 1 << 20
@@ -195,10 +196,11 @@ def run_on_cuda(
 
 
 def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any], emulator: Any = None) -> int:
-    """Run an element-wise kernel's CUDA source, compiled by NVRTC, on all its arguments."""
-    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    """Run an element-wise kernel's CUDA source, compiled by NVRTC, on all its arguments: small floats as their bits."""
+    program = store_bits(kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program)
     elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
-    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)), emulator=emulator)
+    operands = dict(enumerate(map(view_bits, arrays)))
+    return run_on_cuda(program, (elements or arrays)[-1].shape, operands, emulator=emulator)
 
 
 class _Collected(Exception):

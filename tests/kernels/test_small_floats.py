@@ -142,21 +142,25 @@ OF_TRANSFERS = [
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("given", "wanted"), some(OF_TRANSFERS, 3))
-def test_the_kernel_of_a_transfer_converts_as_the_host_does(given: str, wanted: str) -> None:
-    """The kernel that C launches for a transfer which comes again, run on the CPU."""
-    x, dtype = patterns(given, np.random.default_rng(3)), core_arrays.check_dtype(wanted)
-    expected = np.empty(x.shape, dtype)
-    core_arrays.copy_into(expected, x)
-    launch = plan_conversion(x.shape, (dtype.itemsize,), (x.itemsize,), x.dtype, dtype)
-    assert launch is not None
-    found = np.zeros(expected.nbytes, np.int8)
-    kernel = xl.raw_module(launch.source).get_function(launch.name)
-    kernel((launch.blocks,), launch.block, (found, x.view(np.int8).copy(), *map(np.int64, launch.args)))
-    if dtype.kind in "iub":
-        np.testing.assert_array_equal(found.view(dtype), expected)
-    else:
-        assert_same(found.view(dtype), expected)
+def test_the_kernels_of_transfers_convert_as_the_host_does() -> None:
+    """The kernels that C launches for transfers which come again, run on the CPU."""
+    cases = []
+    for given, wanted in some(OF_TRANSFERS, 3):
+        x, dtype = patterns(given, np.random.default_rng(3)), core_arrays.check_dtype(wanted)
+        launch = plan_conversion(x.shape, (dtype.itemsize,), (x.itemsize,), x.dtype, dtype)
+        assert launch is not None
+        cases.append((x, np.empty(x.shape, dtype), launch))
+    module = xl.raw_module(emulated.join_sources([launch.source for *_, launch in cases]))
+    for number, (x, expected, launch) in enumerate(cases):
+        core_arrays.copy_into(expected, x)
+        found = np.zeros(expected.nbytes, np.int8)
+        kernel = module.get_function(f"{launch.name}_{number}")
+        kernel((launch.blocks,), launch.block, (found, x.view(np.int8).copy(), *map(np.int64, launch.args)))
+        what, found = f"{x.dtype} to {expected.dtype}", found.view(expected.dtype)
+        if expected.dtype.kind in "iub":
+            np.testing.assert_array_equal(found, expected, what)
+        else:
+            assert_same(found, expected, what)
 
 
 @pytest.mark.parametrize("wanted", [name for name, dtype in SMALL.items() if dtype.itemsize == 1])
@@ -268,13 +272,17 @@ def assert_same(found: Array, expected: Array, what: object = "") -> None:
     )
 
 
+def unary_kernel(function: Callable[..., Any]) -> Any:
+    return elementwise(lambda x: function(x))
+
+
 def binary_kernel(function: Callable[..., Any]) -> Any:
     return elementwise(lambda x, y: function(x, y))
 
 
 def of_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of bfloat16 by way of xferlib's own of float32, rounded by ml_dtypes."""
-    kernel = elementwise(lambda x: function(x)) if function in UNARY else binary_kernel(function)
+    kernel = (unary_kernel if function in UNARY else binary_kernel)(function)
 
     def compute(*operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -288,7 +296,7 @@ def test_a_function_is_that_of_float32_rounded_once(engine: targets.Target, func
     count = 1 if function in UNARY else 2
     x = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
     given = [x, np.random.default_rng(3).permutation(x)][:count]
-    kernel = elementwise(lambda x: function(x)) if count == 1 else binary_kernel(function)
+    kernel = (unary_kernel if count == 1 else binary_kernel)(function)
     found = xl.to_host(kernel(*(put(engine, each) for each in given)))
     assert_same(found, of_float32(function)(*given))
 
@@ -345,14 +353,15 @@ def test_bits_are_no_reason_for_threads(name: str) -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("seeds", parts_of_seeds(200, 6), ids=str)
 def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
+    calls, expected = [], []
     for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng, 64)
-        expected = np.asarray(kernel(*given))
-        program = store_bits(kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program)
-        out = np.empty_like(expected)
-        emulated.run_on_cuda(program, out.shape, dict(enumerate(map(view_bits, [*given, out]))))
-        assert_same(out, expected, seed)
+        expected.append(np.asarray(kernel(*given)))
+        calls.append((kernel, *given, np.empty_like(expected[-1])))
+    emulated.all_as_cuda(calls)
+    for seed, call, each in zip(seeds, calls, expected, strict=True):
+        assert_same(call[-1], each, seed)
 
 
 OWN: dict[str, Callable[[Any], Any]] = {
@@ -364,20 +373,21 @@ OWN: dict[str, Callable[[Any], Any]] = {
 
 @needs_nvrtc
 @needs_compiler
-@pytest.mark.parametrize("name", [*OWN, "erf", "rsqrt"])
-def test_a_function_of_all_numbers_in_cuda_source_and_c(name: str) -> None:
-    x, function = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16), OWN.get(name)
-    snippet = f"y = {name}(x)"
-    kernel = elementwise(lambda x: function(x)) if function else elementwise("bfloat16 x", "bfloat16 y", snippet)
-    with configured(cpu="numpy"):
-        expected = np.asarray(kernel(x))
-    dtypes_ = (BFLOAT16,) * (1 if function else 2)
-    program = store_bits(kernel.definition.specialize(dtypes_, frozenset()).program)
-    found = np.zeros(x.shape, np.uint16)
-    emulated.run_on_cuda(program, x.shape, {0: view_bits(x).copy(), 1: found})
-    assert_same(found.view(BFLOAT16), expected)
-    with configured(cpu="native"):
-        assert_same(np.asarray(kernel(x)), expected)
+def test_functions_of_all_numbers_in_cuda_source_and_c() -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
+    kernels = {name: unary_kernel(function) for name, function in OWN.items()}
+    kernels |= {name: elementwise("bfloat16 x", "bfloat16 y", f"y = {name}(x)") for name in ("erf", "rsqrt")}
+    calls = [(kernel, x, np.zeros_like(x)) for kernel in kernels.values()]
+    emulated.all_as_cuda(calls)
+    programs = [
+        store_bits(kernel.definition.specialize((BFLOAT16,) * 2, frozenset()).program) for kernel in kernels.values()
+    ]
+    for name, native, (*_, by_cuda) in zip(kernels, compiled.compile_all(programs), calls, strict=True):
+        assert not native.why_not
+        operands = [view_bits(x).copy(), np.zeros(x.shape, np.uint16)]
+        by_numpy, by_c = (each[-1].view(BFLOAT16) for each in compiled.run_both(native, x.shape, operands))
+        assert_same(by_c, by_numpy, name)
+        assert_same(by_cuda, by_numpy, name)
 
 
 def test_signs_need_no_conversion() -> None:

@@ -43,6 +43,7 @@ Sections = dict[str, tuple[tuple[str, ...], str]]
 """The needs of each section of a text, and its own text, in an order that compiles."""
 
 
+@functools.cache
 def read_sections(path: Path) -> Sections:
     """The sections of a text: each begins with a line ``//: its name: the sections that it needs``."""
     found = {}
@@ -126,7 +127,6 @@ def split_call(node: Node) -> tuple[str, str]:
     return (name.removesuffix(_ENDING), "bfloat16") if name.endswith(_ENDING) else (name, node.dtype.name)
 
 
-@functools.cache
 def _sections() -> Sections:
     return read_sections(Path(__file__).with_name("native_functions.c"))
 

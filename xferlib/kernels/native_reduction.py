@@ -47,7 +47,7 @@ from xferlib.kernels.ir import (
     is_order_free,
     part_dtype,
 )
-from xferlib.kernels.native_functions import Sections, expand, read_sections
+from xferlib.kernels.native_functions import expand, read_sections
 
 A = np.ndarray[Any, Any]
 
@@ -2174,13 +2174,8 @@ XF_EXPORT void {ENTRY}(long long row, long long last_row, long long part, long l
 """
 
 
-@functools.cache
-def _sections() -> Sections:
-    return read_sections(Path(__file__).with_suffix(".c"))
-
-
 def _section(name: str) -> str:
-    return _sections()[name][1]
+    return read_sections(Path(__file__).with_suffix(".c"))[name][1]
 
 
 def _size_of(kind: str) -> int:

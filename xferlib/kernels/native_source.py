@@ -60,7 +60,7 @@ from xferlib.kernels.ir import (
     part_dtype,
     sort_nodes,
 )
-from xferlib.kernels.native_functions import expand
+from xferlib.kernels.native_functions import expand, read_sections
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
@@ -1178,10 +1178,8 @@ class _StepLoop:
 @functools.cache
 def section(name: str) -> str:
     """A section of ``native_source.c``."""
-    text = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
-    parts = dict(part.split("\n", 1) for part in text.split("//: ")[1:])
     return (
-        parts[name]
+        read_sections(Path(__file__).with_suffix(".c"))[name][1]
         .replace("@AXES", str(MOST_AXES))
         .replace("@OPERANDS", str(MOST_OPERANDS))
         .replace("@PIECE", str(_MOST_PIECE))

@@ -853,7 +853,8 @@ class _Dispatch:
         key = (tuple(kinds), scalars)
         spec = self._specs.get(key)
         if spec is None:
-            spec = self._specs[key] = self.definition.specialize(tuple(kinds), scalars)
+            # One for all threads: what is kept by its identity must not outlive it.
+            spec = self._specs.setdefault(key, self.definition.specialize(tuple(kinds), scalars))
         if len(args) != spec.arguments:
             raise KernelTypeError(f"{self.name}() takes {spec.arguments} argument(s), {len(args)} were given")
         return spec

@@ -1,6 +1,6 @@
 /* Running results in the order of chunks: the elements of a chunk of CHUNK one after the other, the first after the running
    result of the chunks before it, which are those of the chunks' totals, in chunks likewise. An element that begins a segment
-   is combined with none before it. This text is also a part of the scans that xferlib/kernels/native_scan.py compiles. */
+   is combined with none before it. This text is also a part of the scans that xferlib/kernels/scan.py compiles. */
 
 enum {
     CHUNK = 32,   /* as in xferlib/kernels/scan.py */
