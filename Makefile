@@ -85,6 +85,7 @@ check: lint types native test
 
 $(VENV)/.made:
 	sh tools/make_venv.sh $(VENV)
+	$(BIN)/python tools/install_packages.py --get-uv
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml

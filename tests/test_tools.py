@@ -187,6 +187,63 @@ def test_a_failed_installation_tells_what_pip_said(
     assert "xferlib-does-not-exist" in capsys.readouterr().err
 
 
+SETTINGS = """\
+:env:.find-links='/b /c'
+:env:.timeout='9'
+global.find-links='/a'
+global.index-url='https://host/simple'
+install.constraint='limits.txt'
+wheel.no-binary='all'
+"""
+
+
+def test_uv_is_told_what_pip_is_configured_to_do() -> None:
+    script = load("install_packages")
+    options = ["--constraints", "limits.txt", "--find-links", "/b", "--find-links", "/c"]
+    assert script.convert_settings(SETTINGS) == [*options, "--index-url", "https://host/simple"]
+    assert script.convert_settings("") == []
+    assert script.convert_settings(SETTINGS + "global.only-binary=':all:'\n") is None
+
+
+def test_uv_is_not_used_where_packages_of_another_interpreter_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would install those anew, and CuPy would meet another NumPy than its own."""
+    script = load("install_packages")
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(script, "UV_FOLDER", tmp_path)
+    monkeypatch.setattr(script, "_PIP", (sys.executable, "-c", "print('')"))
+    monkeypatch.setattr(script.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert script.find_uv_command()[:3] == [str(uv), "pip", "install"]
+    (tmp_path / "installed-backends.pth").touch()
+    assert script.find_uv_command() == []
+    assert "installed-backends.pth" in (TOOLS / "make_venv.sh").read_text()
+
+
+UV = """\
+import json, sys
+if "absent" in sys.argv:
+    sys.exit("no solution found")
+print(json.dumps({"changes": [{"name": "torch", "action": "installed"}, {"name": "numpy", "action": "removed"}]}))
+"""
+
+
+def test_pip_installs_what_uv_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load("install_packages")
+    (tmp_path / "uv.py").write_text(UV)
+    monkeypatch.setattr(script, "find_uv_command", lambda: [sys.executable, str(tmp_path / "uv.py")])
+    monkeypatch.setattr(script, "_PIP", (sys.executable, "-c", "print('by pip')"))
+    report = tmp_path / "report.json"
+    assert script.install("absent") == (0, "by pip\n")
+    assert script.install("--dry-run", "--report", str(report), "absent") == (0, "by pip\n")
+    assert not report.exists()
+    assert script.install("--dry-run", "--report", str(report), "torch")[0] == 0
+    assert json.loads(report.read_text()) == {"install": [{"metadata": {"name": "torch"}}]}
+
+
 def test_the_packages_of_an_extra_are_installed_without_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     script = load("install_packages")
     packages: list[str] = []

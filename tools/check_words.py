@@ -18,11 +18,9 @@ import argparse
 import ast
 import collections
 import functools
-import io
 import re
 import subprocess
 import sys
-import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -174,10 +172,19 @@ def _docstrings(statements: Iterable[ast.stmt]) -> Iterator[Passage]:
             yield Passage(node.lineno, node.value.value, True)
 
 
+_STRING_OR_COMMENT = re.compile(
+    r"""'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3}|'(?:\\.|[^\\'])*'|"(?:\\.|[^\\"])*"|(#[^\n]*)""", re.DOTALL
+)
+
+
 def _comments(source: str) -> Iterator[Passage]:
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield Passage(token.start[0], token.string.lstrip("#! "), False)
+    """Every comment: what is no string and begins with a number sign, which takes a fifth of the time of `tokenize`."""
+    line = start = 0
+    for match in _STRING_OR_COMMENT.finditer(source):
+        if match[1]:
+            line += source.count("\n", start, match.start())
+            start = match.start()
+            yield Passage(line + 1, match[1].lstrip("#! "), False)
 
 
 _SEAM = ROOT / "xferlib" / "_core" / "backend.py"
@@ -319,18 +326,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="report every rule in every file")
     chosen = parser.parse_args(arguments)
     names = _list_readable(chosen.files) if chosen.files else _list_tracked()
-    found = [each for name in names for each in findings(name, (ROOT / name).read_text(encoding="utf-8"), RULES)]
+    found: list[Finding] = []
+    for name in names:
+        rules = [rule for rule in RULES if chosen.count or chosen.all or is_enforced(rule, name)]
+        found += findings(name, (ROOT / name).read_text(encoding="utf-8"), rules)
     if chosen.count:
         counts = collections.Counter(each.rule for each in found)
         for rule in RULES:
             print(f"{counts[rule]:5} {rule}")
         return 0
-    reported = [each for each in found if chosen.all or is_enforced(each.rule, each.file)]
-    for each in reported:
+    for each in found:
         print(each)
-    if reported:
+    if found:
         print("the rules and the glossary are in CONTRIBUTING.md: Names and docstrings, Words")
-    return 1 if reported else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

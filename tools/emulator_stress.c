@@ -56,8 +56,8 @@ enum { IS_CHECKED = 1 };
 enum { IS_CHECKED = 0 };
 #endif
 
-static void ignore(const char *text, u64 nbytes) {
-    (void)text, (void)nbytes;
+static void ignore(u64 context, const char *text, u64 nbytes) {
+    (void)context, (void)text, (void)nbytes;
 }
 
 /* One launch with arrays of its own; 1 if it ends otherwise than it should. */

@@ -19,7 +19,11 @@ void xf_fill_end(void *fill);
 void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads, int64_t spin_ns);
 
 #define THREADS 4
+#ifdef FEW_ROUNDS
+#define ROUNDS 100
+#else
 #define ROUNDS 300
+#endif
 #define NBYTES 20000
 #define CHUNK_NBYTES 1024
 
