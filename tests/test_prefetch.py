@@ -11,6 +11,7 @@ import itertools
 import operator
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -549,6 +550,20 @@ def test_a_prefetcher_that_is_closed_or_dropped_ends_its_thread_and_its_source(h
         consume()
     gc.collect()
     assert ended.wait(60.0)
+
+
+def test_a_closed_prefetcher_needs_nothing_of_a_module_when_it_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter closes each at its end, and collects a program's own when modules have no names any more."""
+    for source in ([array(0), array(1)], iter([array(0), array(1)])):
+        prefetcher: Any = xl.prefetch(source)
+        next(prefetcher)
+        feed = prefetcher._feed
+        feeds = sys.modules[type(feed).__module__]
+        feed.close(waits=True)
+        with monkeypatch.context() as patch:
+            for name in [each for each in vars(feeds) if not each.startswith("__")]:
+                patch.setattr(feeds, name, None)
+            prefetcher.__del__()
 
 
 class Rebuilt:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import jax
 import numpy as np
 import pytest
@@ -15,6 +17,13 @@ class TestJax(xferlib.testing.BackendConformance):
     """Every rule of xferlib's semantics, but those that write an array in place or fork."""
 
     backend = "jax"
+
+    def test_functions_of_the_namespace_can_be_pickled(self) -> None:
+        try:
+            pickle.dumps(jax.numpy.abs)
+        except pickle.PicklingError as error:
+            pytest.skip(f"this JAX cannot pickle its own functions: {error}")
+        super().test_functions_of_the_namespace_can_be_pickled()
 
 
 def test_arrays_of_jax_compute_where_they_are() -> None:

@@ -63,7 +63,7 @@ ISMS = {
     ),
     "scalar": Ism(lambda xp, x, i: x * np.float64(2), lambda xp, x, i: x * 2.0, "float(value)"),
     "scalar on the left": Ism(lambda xp, x, i: np.float64(2) * x, lambda xp, x, i: 2.0 * x, "float(value)"),
-    "size": Ism(lambda xp, x, i: x / x.size, lambda xp, x, i: x / math.prod(x.shape), "math.prod(x.shape)"),
+    "size": Ism(lambda xp, x, i: x * x.size, lambda xp, x, i: x * math.prod(x.shape), "math.prod(x.shape)"),
     "T": Ism(
         lambda xp, x, i: _T(xp.reshape(x, (2, 1, 3))),
         lambda xp, x, i: xp.permute_dims(xp.reshape(x, (2, 1, 3)), (2, 1, 0)), "xp.permute_dims(x, axes)",

@@ -307,6 +307,8 @@ class Feed:
         """
         if self._is_forked:  # the parent's thread may have held the locks
             return
+        if self._is_closed and not waits:  # a program's last objects are collected when modules have no names any more
+            return
         batches = self._drop()
         for batch in batches:
             batch.cancel()

@@ -272,6 +272,11 @@ def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
+_UNITS = (_native.CACHE_LINE, buffers.HUGE)
+"""Where pieces of plain bytes may begin, of pages in use and of fresh ones: two threads that fault in one huge page
+both clear it."""
+
+
 class PlainCopy(NamedTuple):
     """A copy of bytes as they are."""
 
@@ -288,7 +293,7 @@ def of_plain(copies: Sequence[PlainCopy]) -> Regions:
     table = (_native.ArrayRegion * len(copies))()
     for region, (found, device, nbytes, is_fresh) in zip(table, copies, strict=True):
         region.host, region.device, region.nbytes = found, device, nbytes
-        region.unit, region.is_fresh = _unit(is_fresh=is_fresh), is_fresh
+        region.unit, region.is_fresh = _UNITS[is_fresh], is_fresh
     return Regions(table, len(copies), sum(each.nbytes for each in copies), None)
 
 
@@ -329,7 +334,7 @@ def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) 
     region.device, region.host, region.nbytes = pointer, end.pointer, end.nbytes
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
-        region.unit = _unit(is_fresh=is_fresh)
+        region.unit = _UNITS[is_fresh]
         return True
     form = plan.describe_form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
@@ -337,11 +342,6 @@ def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) 
     region.unit = 0  # the layout's
     region.layout = ctypes.pointer(form.layout)
     return form
-
-
-def _unit(*, is_fresh: bool) -> int:
-    """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
-    return buffers.HUGE if is_fresh else _native.CACHE_LINE
 
 
 # Transfers of the calling thread, staged by `staging.c` in one call.
