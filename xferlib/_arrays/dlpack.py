@@ -17,7 +17,7 @@ from xferlib._arrays.primitives import Primitives
 from xferlib._core import dtypes, registry
 from xferlib._core.arrays import Array, ArrayInfo, Lent, bounds, c_strides
 from xferlib._core.dtypes import SUPPORTED
-from xferlib._runtime import process as leak
+from xferlib._runtime import process
 from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedError, quote
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _drop(capsule: int) -> None:
 
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release)
 _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
-leak.keep((_deleter, _destructor, _exported))  # consumers call them after this module is gone
+process.keep((_deleter, _destructor, _exported))  # consumers call them after this module is gone
 
 
 def device(lib: Primitives, x: Array) -> tuple[int, int]:

@@ -16,9 +16,7 @@ import numpy as np
 from xferlib._core.dtypes import kind_of, small_float
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, quote
-from xferlib.kernels import autograd
-from xferlib.kernels import complex_formulas as lower_complex
-from xferlib.kernels import formulas as lower
+from xferlib.kernels import autograd, complex_formulas, formulas
 from xferlib.kernels.definitions import ArgumentKind
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.functions import numpy_common
@@ -104,7 +102,7 @@ def _times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
     """The product of two accumulators."""
     if len(x) == 1:
         return [b.op("mul", x[0], y[0])]
-    return _parts(b, lower_complex.complex_multiply(b, _whole(b, x), _whole(b, y)))
+    return _parts(b, complex_formulas.complex_multiply(b, _whole(b, x), _whole(b, y)))
 
 
 _add = _each("add")
@@ -280,7 +278,7 @@ def _make_arg(op: str) -> Maker:
             """The better value and its index; of equal values, and of NaNs, the left, whose index is lower."""
             better = b.op("lt" if op == "min" else "gt", y[0], x[0])
             if is_float(dtype):
-                x_nan, y_nan = lower.isnan(b, x[0]), lower.isnan(b, y[0])
+                x_nan, y_nan = formulas.isnan(b, x[0]), formulas.isnan(b, y[0])
                 better = b.op("and", b.op("or", better, y_nan), b.op("not", x_nan))
             return [b.select(better, two, one) for one, two in zip(x, y, strict=True)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from xferlib._core import streams as pending
+from xferlib._core import streams
 from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, quote
 from xferlib.sim import portable, schedules
 from xferlib.sim.arrays import SimArray
@@ -90,7 +90,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         simulated = machine()
         # The order matters: a transfer that threads still stage enqueues operations when it settles, and these too are
         # to be over before the block's detector and schedule take the place of the outer ones.
-        pending.settle_all()  # earlier operations are not the block's
+        streams.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
         before = simulated.detector, simulated.engine.schedule, simulated.guard, simulated.implicit, portable.is_on()
         self._outer.append(before)
@@ -110,7 +110,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     def _settle_unchecked(self) -> None:
         mode, self.detector.mode = self.detector.mode, Mode.OFF
         try:
-            pending.settle_all()
+            streams.settle_all()
         finally:
             self.detector.mode = mode
 
@@ -121,7 +121,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         detector, schedule, guard, implicit, was_strict = _leave_block(self._outer, "check")
         try:
             if error is None:
-                pending.settle_all()
+                streams.settle_all()
                 simulated.raise_faults()
                 simulated.waits.quiesce()
             else:  # what follows from it must not take its place
@@ -168,7 +168,7 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __enter__(self) -> Plan:
         simulated = machine()
-        pending.settle_all()
+        streams.settle_all()
         self._outer.append(simulated.faults.plan)
         try:
             simulated.faults.plan = self._plan
@@ -179,7 +179,7 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __exit__(self, *exc_info: object) -> None:
         try:
-            pending.settle_all()
+            streams.settle_all()
         finally:
             self._end(machine(), _leave_block(self._outer, "faults"))
 

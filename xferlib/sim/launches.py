@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import arrays as core
+from xferlib._core import arrays as core_arrays
 from xferlib._core.arrays import c_strides
 from xferlib._core.device import make_capture_error
 from xferlib._runtime import checks
@@ -514,7 +514,7 @@ def _take(source: Source, args: Sequence[Any], made: Sequence[Any]) -> Any:
     if type(source) is KnownView:
         return source.over(args[source.place] if source.place >= 0 else made[~source.place])
     if type(source) is ConvertedNumber:
-        return core.number(args[source.place], source.dtype)
+        return core_arrays.number(args[source.place], source.dtype)
     if type(source) is KnownNumber:
         return source.value
     assert isinstance(source, int)

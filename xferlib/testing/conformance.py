@@ -28,8 +28,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
-from xferlib._core import arrays as promotion
-from xferlib._core import dtypes, observe, registry, streams
+from xferlib._core import arrays, dtypes, observe, registry, streams
 from xferlib._core.backend import Backend
 from xferlib._memory import pinned
 from xferlib._memory.pinned import PinnedPool
@@ -560,7 +559,7 @@ class Copying(Harness):
     @pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS, *dtypes.STORED])
     def test_dtypes_that_numpy_lacks_are_copied_or_refused(self, name: str) -> None:
         pytest.importorskip("ml_dtypes")
-        dtype = promotion.check_dtype(name)
+        dtype = arrays.check_dtype(name)
         source = strategies.bits_of(64 * 96 * dtype.itemsize, f"u{dtype.itemsize}", seed=12).view(dtype).reshape(64, 96)
         if self.lacks(source):
             with pytest.raises(UnsupportedDTypeError, match=name):
@@ -576,8 +575,8 @@ class Copying(Harness):
         if name in dtypes.SMALL_FLOATS:
             for other in ("float32", "float16", "float64"):
                 wide, back = np.empty(source.shape, other), np.empty_like(source)
-                promotion.copy_into(wide, source)
-                promotion.copy_into(back, wide)
+                arrays.copy_into(wide, source)
+                arrays.copy_into(back, wide)
                 assert_same_bits(self.down(self.up(source, dtype=other)), wide)
                 assert self.down(self.up(wide, dtype=name)).tobytes() == back.tobytes()
 
@@ -586,7 +585,7 @@ class Copying(Harness):
         if self.target_device.kind not in ("cpu", "cuda") and self.backend != "sim":
             pytest.skip(f"{self.target_device}: its kernels are not made by xferlib")
         pytest.importorskip("ml_dtypes")
-        dtype = promotion.check_dtype(name)
+        dtype = arrays.check_dtype(name)
         host = (strategies.bits_of(6000, "int8", seed=14).astype(np.float32) / 8).astype(dtype).reshape(60, 100)
         if self.lacks(host):
             pytest.skip(f"the library has no {name}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xferlib.kernels import ir as loops
+from xferlib.kernels import ir
 from xferlib.kernels.c_frontend import functions, tree
 from xferlib.kernels.c_frontend.memory import UNTOUCHED, MemoryState, OrderNeededError, SsaValue, Touched
 from xferlib.kernels.c_frontend.scope import (
@@ -227,12 +227,12 @@ class Loops:
             written: Node | None = None
             if (cell.param is not None or cell in memory.outputs) and (slot is None or slot.written is not memory.true):
                 written = b.const(False, BOOL) if slot is None else slot.written
-            leaf = loops.add_carried(b, (*key, number, "value"), value)
+            leaf = ir.add_carried(b, (*key, number, "value"), value)
             memory.own_indices.starts[id(leaf)] = value
-            flag = None if written is None else loops.add_carried(b, (*key, number, "written"), written)
+            flag = None if written is None else ir.add_carried(b, (*key, number, "written"), written)
             slots.append((cell, value, written, leaf, flag))
             memory.state.cells[cell] = SsaValue(leaf, flag or memory.true)
-        arrays = {each: loops.add_carried(b, (*key, "memory", each), memory.true) for each in memory.ordered}
+        arrays = {each: ir.add_carried(b, (*key, "memory", each), memory.true) for each in memory.ordered}
         memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
         entered = memory.state.copy()
         again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
@@ -272,14 +272,14 @@ class Loops:
             stays = b.op("not", exits)
             whole.update(cell for cell in implied if memory.always(b.op("or", stays, memory.state.cells[cell].written)))
         for number, (_, condition) in enumerate(jumps):
-            variables.append((no, loops.add_carried(b, (*key, "jump", number), no), condition))
+            variables.append((no, ir.add_carried(b, (*key, "jump", number), no), condition))
         inside, memory.touched = memory.touched, dict(outside.touched)
         effects, after = self._order(arrays, inside)
         needed = set(map(id, sort_nodes([*effects, again, *(value for _, _, value in variables)])))
         leaves_of = [leaf for leaf in arrays.values() if id(leaf) in needed or not variables]
         variables += [(memory.true, leaf, leaf) for leaf in leaves_of]
         begins = memory.true if outside.path is None else outside.path
-        made, values = loops.add_loop(b, begins, variables, again, before, effects, after)
+        made, values = ir.add_loop(b, begins, variables, again, before, effects, after)
         self._touch(arrays, inside, made)
         memory.path, memory.state = outside.path, outside.state
         last = iter(values)

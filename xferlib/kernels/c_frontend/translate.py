@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
-from xferlib.kernels import complex_formulas as complex_division
+from xferlib.kernels import complex_formulas
 from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
@@ -86,7 +86,7 @@ TOO_LONG = "the loops and functions written out have more than"
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 _COMPLEX = {
-    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_division.divide,
+    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_formulas.divide,
     "==": complex_equal, "!=": complex_not_equal,
 }  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
