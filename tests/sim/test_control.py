@@ -323,7 +323,7 @@ def test_a_slow_stream_is_as_fast_as_before_at_the_end_of_its_block() -> None:
         assert duration() == pytest.approx(usual)
 
 
-@pytest.mark.parametrize("line", ["return self._plan", "pending.settle_all()"])
+@pytest.mark.parametrize("line", ["return self._plan", "streams.settle_all()"])
 def test_an_interrupt_as_a_block_of_faults_begins_leaves_no_plan(line: str) -> None:
     function = sim.faults.__enter__
     number = next(at for at, text in enumerate(inspect.getsourcelines(function)[0]) if line in text)
