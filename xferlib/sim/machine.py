@@ -87,7 +87,6 @@ from xferlib.sim.model import (
     Waited,
     call_all,
     join_clocks,
-    later,
     lines,
 )
 from xferlib.sim.schedules import Engine, Fault, Faults, Point, Settings
@@ -1614,7 +1613,9 @@ class Machine:
             # The operations first: clocks that know of a wait which is not made would hide a race.
             if is_legacy:
                 stream.last_wait = operation
-                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
+                key = event.participant.key
+                if key not in stream.awaited or stream.awaited[key].tick < event.tick:  # the later implies the other
+                    stream.awaited[key] = event
             else:
                 stream.tail = operation
                 stream.learn(event.clock)

@@ -175,10 +175,6 @@ class Block:
             self.accesses = accesses = found  # in one assignment: an error may come in between
         return accesses  # type: ignore[return-value]
 
-    @history.setter
-    def history(self, history: History | None) -> None:
-        self.accesses = history
-
     def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
         """Whether an access to any bytes of the block is ordered behind all others."""
         accesses = self.accesses
