@@ -289,7 +289,7 @@ def _make_pinned(create: Callable[..., Any]) -> Callable[..., Any]:
         extents = np.atleast_1d(make_shape(shape)).tolist() if shape != () else []
         if make_order(order) not in ("C", "F"):
             raise ValueError(f"order {order!r}")
-        block = memory.create_pinned(create, tuple(extents), check_dtype(dtype), make_order(order))
+        block = memory.allocate_in_order(create, tuple(extents), check_dtype(dtype), make_order(order))
         return np.asarray(memory.CupyPinnedPointer(block))
 
     return call
@@ -301,7 +301,9 @@ def _make_pinned_like(create: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError("subok=True")
         kind = check_dtype(a.dtype if dtype is None else dtype)
         extents = a.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
-        block = arrange_like(a, order, extents, lambda form, letter: memory.create_pinned(create, form, kind, letter))
+        block = arrange_like(
+            a, order, extents, lambda form, letter: memory.allocate_in_order(create, form, kind, letter)
+        )
         return np.asarray(memory.CupyPinnedPointer(block))
 
     return call

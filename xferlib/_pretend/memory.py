@@ -131,7 +131,7 @@ def allocate_pinned(nbytes: int) -> Any:
     return xl.pinned_empty(int(nbytes), "uint8")
 
 
-def create_pinned(create: Callable[..., Any], shape: tuple[int, ...], kind: Any, order: str) -> Any:
+def allocate_in_order(create: Callable[..., Any], shape: tuple[int, ...], kind: Any, order: str) -> Any:
     """The pinned array that a function of xferlib's makes, in Fortran order where that is asked for."""
     return create(shape[::-1], kind).T if order == "F" else create(shape, kind)
 

@@ -13,7 +13,7 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import policy, streams
 from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.memory import OwnedPointer, allocate_block, create_pinned
+from xferlib._pretend.memory import OwnedPointer, allocate_block, allocate_in_order
 from xferlib._pretend.streams import own_stream, to_host_async
 from xferlib.errors import DeviceNotFoundError, KernelTypeError
 
@@ -298,7 +298,7 @@ def make_aligned(shape: Any, dtype: Any, order: str = "C", alignment: int = 4096
 def _make_pinned(create: Callable[..., Any]) -> Callable[..., Any]:
     def call(shape: Any, dtype: Any, order: str = "C", mem_flags: int = 0) -> Any:
         extents = tuple(np.atleast_1d(shape).tolist()) if shape != () else ()
-        return create_pinned(create, extents, np.dtype(dtype), order)
+        return allocate_in_order(create, extents, np.dtype(dtype), order)
 
     return call
 
