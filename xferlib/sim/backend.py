@@ -43,7 +43,7 @@ from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
 from xferlib.sim.implicit import ImplicitCopyError, Reaction, format_table
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
-from xferlib.sim.memory import Block, Span
+from xferlib.sim.memory import Span
 from xferlib.sim.model import (
     LEGACY,
     LEGACY_ALIAS,
@@ -563,23 +563,6 @@ def _stream(stream: RawStream) -> SimStream:
 # Kernels on simulated devices: the CPU computes them, as operations of a stream.
 
 
-class Borrowed:
-    """A reference to a block without ownership, for operations in flight: the array can die meanwhile."""
-
-    __slots__ = ("block",)
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-
-def borrow_memory(array: Any) -> Any:
-    """An array over the same memory that does not keep it allocated; any other value unchanged."""
-    if not isinstance(array, SimArray):
-        return array
-    borrowed: Any = Borrowed(array.allocation.block)  # it frees no block
-    return SimArray(borrowed, None, kind_of(array), None, array.offset)
-
-
 class SimCall(HostCall):
     """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
 
@@ -703,8 +686,8 @@ class SimCall(HostCall):
 def reduce(
     name: str, run: Callable[[Sequence[Any], Sequence[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
 ) -> None:
-    """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
-    sources, targets = [borrow_memory(each) for each in args], [borrow_memory(each) for each in results]
+    """Enqueue a reduction; ``run`` computes it on the arrays' memory, for the arrays may die meanwhile."""
+    sources, targets = arrays_module.memories_of(args), arrays_module.memories_of(results)
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)

@@ -677,9 +677,7 @@ class Pool:
             if best is None:
                 return None
             size, last_owner = freed.pop(best)
-            one = last_owner[0][0]
-            is_known = clock.get(one.participant.key, 0) >= one.tick  # of the first, which is mostly the only one
-            if not (is_known or one.participant.is_retired) or _is_at_work(last_owner, clock):
+            if _is_at_work(last_owner, clock):
                 if size > wanted:
                     freed.insert(best, (size - wanted, last_owner))
                 return last_owner
