@@ -96,7 +96,7 @@ class CupyElementwiseKernel(policy.Pretended):
         if options.pop("block_size", 1) <= 0:
             raise ValueError(f"{self.name}: block_size must be greater than zero")
         given = [_convert(each, parameter) for each, parameter in zip(args, self._parameters, strict=False)]
-        given = _broadcast_to_outputs(given, self._parameters)
+        given = [*_broadcast_to_outputs(given, self._parameters), *args[len(given) :]]  # too many are refused there
         try:
             found = self._own(given, options, ndarray)
         except KernelSyntaxError:  # some of them are of the arguments' dtypes

@@ -286,7 +286,7 @@ class NumberedDevice(policy.Pretended):
     id = property(lambda self: self.own.index)
     compute_capability = property(lambda self: "90")
     mem_info = property(lambda self: (self.own.free_memory, self.own.total_memory))
-    pci_bus_id = property(lambda self: f"0000:0{self.id}:00.0")
+    pci_bus_id = property(lambda self: f"0000:{self.id:02X}:00.0")
     attributes = property(lambda self: {"MultiProcessorCount": 132, "WarpSize": 32, "MaxThreadsPerBlock": 1024})
 
     @staticmethod
