@@ -145,6 +145,7 @@ for call, error in [
     (lambda: x[0].__setitem__(slice(0, 2), h[0, :2]), ValueError), (lambda: x.__setitem__(..., h), ValueError),
     (lambda: cp.asarray(["text"]), ValueError),
     (lambda: x.reshape(5, 5), ValueError), (lambda: cp.cuda.Device(7), RuntimeError),
+    (lambda: clean(x, 1, x, x), TypeError), (lambda: add(x, x.size, summed, 2, size=x.size), TypeError),
 ]:
 """
     + EACH_IS_REFUSED

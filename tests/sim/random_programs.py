@@ -22,7 +22,7 @@ WORDS = 2
 
 def initialise(block: Block) -> None:
     """Note that every byte has a value, and that none is in use."""
-    block.history, block.has_void = None, False
+    block.accesses, block.has_void = None, False
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,15 @@ def axes_of(array: Any) -> tuple[int, ...]:
     return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
 
 
+def arrange(x: Any, order: Any, make: Callable[[Any, str], Any]) -> Any:
+    """The array that ``make`` gives for an array and ``"C"`` or ``"F"``, in an order that NumPy names."""
+    wanted = order_of(x, order)
+    if wanted != "K":
+        return make(x, wanted)
+    axes = axes_of(x)
+    return make(x.transpose(*axes), "C").transpose(*np.argsort(axes).tolist())
+
+
 def _call(name: str) -> Callable[..., Any]:
     """A method that calls the function of that name."""
 
@@ -54,7 +63,7 @@ def _call(name: str) -> Callable[..., Any]:
     return method
 
 
-class PretendedArray:
+class PretendedArray(policy.Pretended):
     """An array on the device with the members that CuPy's and PyCUDA's have both."""
 
     __slots__ = ("_native",)
@@ -94,9 +103,6 @@ class PretendedArray:
                 policy.refuse(f"{cls.library}.{name}")
             PretendedArray._functions[cls.root, name] = found
         return found
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
     # --- what it is
 
@@ -166,12 +172,7 @@ class PretendedArray:
     # --- new arrays
 
     def _arrange(self, order: Any, make: Callable[[Any, str], Any]) -> Self:
-        """The array that ``make`` gives for this one and ``"C"`` or ``"F"``, in an order that NumPy names."""
-        wanted = order_of(self, order)
-        if wanted != "K":
-            return self._derive(make(self, wanted))
-        axes = axes_of(self)
-        return self._derive(make(self.transpose(*axes), "C")).transpose(*np.argsort(axes).tolist())
+        return arrange(self, order, lambda x, letter: self._derive(make(x, letter)))  # type: ignore[no-any-return]
 
     def astype(self, dtype: Any, order: Any = "K", casting: Any = None, subok: Any = None, copy: bool = True) -> Self:
         kind, wanted = check_dtype(dtype), order_of(self, order)

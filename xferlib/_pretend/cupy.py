@@ -14,7 +14,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._pretend import ModuleTable, functions, kernels, memory, policy, streams
-from xferlib._pretend.arrays import axes_of, check_dtype, make_order, make_shape, ndarray, order_of
+from xferlib._pretend.arrays import arrange, axes_of, check_dtype, make_order, make_shape, ndarray, order_of
 from xferlib._pretend.functions import to_numpy
 
 VERSION = "14.2.0"
@@ -37,12 +37,8 @@ def upload(values: Any, dtype: Any = None, order: Any = "K") -> ndarray:
     if dtype is not None:
         with np.errstate(all="ignore"):
             host = host.astype(check_dtype(dtype))
-    wanted = order_of(host, order)
-    if wanted != "K":
-        return ndarray.over(xl.to_device(host, order=wanted))  # type: ignore[no-any-return]
-    axes = axes_of(host)
-    made: ndarray = ndarray.over(xl.to_device(host.transpose(axes), order="C"))
-    return made.transpose(*np.argsort(axes).tolist())
+    made: ndarray = arrange(host, order, lambda x, letter: ndarray.over(xl.to_device(x, order=letter)))
+    return made
 
 
 def adopt(values: Any) -> Any:
@@ -293,14 +289,10 @@ def _make_pinned(create: Callable[..., Any]) -> Callable[..., Any]:
         extents = np.atleast_1d(make_shape(shape)).tolist() if shape != () else []
         if make_order(order) not in ("C", "F"):
             raise ValueError(f"order {order!r}")
-        block = _pinned_in(create, check_dtype(dtype), tuple(extents), make_order(order))
+        block = memory.allocate_in_order(create, tuple(extents), check_dtype(dtype), make_order(order))
         return np.asarray(memory.CupyPinnedPointer(block))
 
     return call
-
-
-def _pinned_in(create: Callable[..., Any], kind: Any, shape: tuple[int, ...], order: str) -> Any:
-    return create(shape, kind) if order == "C" else create(shape[::-1], kind).T
 
 
 def _make_pinned_like(create: Callable[..., Any]) -> Callable[..., Any]:
@@ -309,7 +301,9 @@ def _make_pinned_like(create: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError("subok=True")
         kind = check_dtype(a.dtype if dtype is None else dtype)
         extents = a.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
-        block = arrange_like(a, order, extents, lambda form, letter: _pinned_in(create, kind, form, letter))
+        block = arrange_like(
+            a, order, extents, lambda form, letter: memory.allocate_in_order(create, form, kind, letter)
+        )
         return np.asarray(memory.CupyPinnedPointer(block))
 
     return call
@@ -366,7 +360,6 @@ MAKERS = {
 
 def make_tables() -> dict[str, ModuleTable]:
     """The modules of CuPy."""
-    streams.CupyStream.null = streams.CupyStream(null=True)
     runtime = {
         "CUDARuntimeError": streams.CUDARuntimeError, "is_hip": False, "runtimeGetVersion": lambda: 13000,
         "driverGetVersion": lambda: 13000, "getDevice": lambda: xl.get_device().index,

@@ -69,7 +69,7 @@ class AnyOrderCall:
             return found
 
 
-class CupyElementwiseKernel:
+class CupyElementwiseKernel(policy.Pretended):
     """`xl.elementwise` by CuPy's constructor; what that refuses, such as a sum into raw memory, runs as CUDA C."""
 
     def __init__(
@@ -96,7 +96,7 @@ class CupyElementwiseKernel:
         if options.pop("block_size", 1) <= 0:
             raise ValueError(f"{self.name}: block_size must be greater than zero")
         given = [_convert(each, parameter) for each, parameter in zip(args, self._parameters, strict=False)]
-        given = _broadcast_to_outputs(given, self._parameters)
+        given = [*_broadcast_to_outputs(given, self._parameters), *args[len(given) :]]  # too many are refused there
         try:
             found = self._own(given, options, ndarray)
         except KernelSyntaxError:  # some of them are of the arguments' dtypes
@@ -105,9 +105,6 @@ class CupyElementwiseKernel:
         if self._no_return:
             return None
         return (found,) if self._return_tuple and not isinstance(found, tuple) else found
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 def _convert(value: Any, parameter: LoopParameter) -> Any:
@@ -137,7 +134,7 @@ def _is_spread(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
         return False
 
 
-class CupyReductionKernel:
+class CupyReductionKernel(policy.Pretended):
     """`xl.reduction` by CuPy's constructor."""
 
     def __init__(
@@ -154,9 +151,6 @@ class CupyReductionKernel:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return call_kernel(self._own, args, options, ndarray)
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 class CupyRawModule:

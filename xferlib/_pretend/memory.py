@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import types
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -128,6 +129,11 @@ class CupyPinnedPointer:
 def allocate_pinned(nbytes: int) -> Any:
     """CuPy's `alloc_pinned_memory`: bytes that ``numpy.frombuffer`` takes."""
     return xl.pinned_empty(int(nbytes), "uint8")
+
+
+def allocate_in_order(create: Callable[..., Any], shape: tuple[int, ...], kind: Any, order: str) -> Any:
+    """The pinned array that a function of xferlib's makes, in Fortran order where that is asked for."""
+    return create(shape[::-1], kind).T if order == "F" else create(shape, kind)
 
 
 def set_pinned_allocator(allocate: Any = allocate_pinned) -> None:

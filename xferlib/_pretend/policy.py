@@ -34,12 +34,16 @@ refuse: Callable[..., NoReturn] = _raise
 """Ends an operation, by its words; by the real library's error, where that refuses it too."""
 
 
-def refuse_member(value: object, name: str) -> Any:
-    """`__getattr__` of a pretended object, which has some of the members of the real one."""
-    if name.startswith("__") or name in ("own", "_own", "_native"):  # may be asked for before they are there
-        raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
-    own = re.sub("^(Cupy|Pycuda|Numbered|Owned|Pooled)", "", type(value).__name__)
-    return refuse(f"{own}.{name}")
+class Pretended:
+    """An object of a pretended library, which has some of the members of the real one."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("own", "_own", "_native"):  # may be asked for before they are there
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        own = re.sub("^(Cupy|Pycuda|Numbered|Owned|Pooled)", "", type(self).__name__)
+        return refuse(f"{own}.{name}")
 
 
 find_missing: Callable[[str], Any] = _raise_missing

@@ -13,7 +13,7 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import policy, streams
 from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.memory import OwnedPointer, allocate_block
+from xferlib._pretend.memory import OwnedPointer, allocate_block, allocate_in_order
 from xferlib._pretend.streams import own_stream, to_host_async
 from xferlib.errors import DeviceNotFoundError, KernelTypeError
 
@@ -38,17 +38,14 @@ _FUNCTION_ATTRIBUTES = {
 }  # fmt: skip
 
 
-class _Constants:
+class _Constants(policy.Pretended):
     """A class of PyCUDA's with constants, which stand for themselves."""
 
     def __init__(self, *names: str, **numbers: int) -> None:
         vars(self).update({**{name: name for name in names}, **numbers})
 
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
-
-class PycudaDevice:
+class PycudaDevice(policy.Pretended):
     """A device by PyCUDA's number."""
 
     def __init__(self, number: int) -> None:
@@ -93,7 +90,7 @@ class PycudaDevice:
     def __getattr__(self, name: str) -> Any:
         if name.upper() in _ATTRIBUTES:
             return _ATTRIBUTES[name.upper()]
-        return policy.refuse_member(self, name)
+        return super().__getattr__(name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PycudaDevice) and self.own is other.own
@@ -112,7 +109,7 @@ class _Stack(threading.local):
 _stack = _Stack()
 
 
-class PycudaContext:
+class PycudaContext(policy.Pretended):
     """A context: here only which device is current, on a stack for each thread."""
 
     def __init__(self, device: PycudaDevice) -> None:
@@ -157,9 +154,6 @@ class PycudaContext:
     def enable_peer_access(self, peer: PycudaContext, flags: Any = 0) -> None: ...
 
     def disable_peer_access(self, peer: PycudaContext, flags: Any = 0) -> None: ...
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 class PycudaStream(streams.StreamBase):
@@ -304,13 +298,12 @@ def make_aligned(shape: Any, dtype: Any, order: str = "C", alignment: int = 4096
 def _make_pinned(create: Callable[..., Any]) -> Callable[..., Any]:
     def call(shape: Any, dtype: Any, order: str = "C", mem_flags: int = 0) -> Any:
         extents = tuple(np.atleast_1d(shape).tolist()) if shape != () else ()
-        made = create(extents[::-1] if order == "F" else extents, np.dtype(dtype))
-        return made.T if order == "F" else made
+        return allocate_in_order(create, extents, np.dtype(dtype), order)
 
     return call
 
 
-class PooledMemory:
+class PooledMemory(policy.Pretended):
     """PyCUDA's `DeviceMemoryPool`: xferlib's own pool allocates."""
 
     def allocate(self, size: int) -> OwnedPointer:
@@ -321,9 +314,6 @@ class PooledMemory:
 
     stop_holding = free_held
     held_blocks = property(lambda self: 0)
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 class PooledPinnedMemory(PooledMemory):
@@ -376,7 +366,7 @@ class InOut(In, Out):
     """A host array that the kernel reads and writes."""
 
 
-class PycudaFunction:
+class PycudaFunction(policy.Pretended):
     """A kernel."""
 
     def __init__(self, own: Any) -> None:
@@ -449,7 +439,7 @@ class PycudaFunction:
     def __getattr__(self, name: str) -> Any:
         if name.upper() in _FUNCTION_ATTRIBUTES:
             return self.get_attribute(name.upper())
-        return policy.refuse_member(self, name)
+        return super().__getattr__(name)
 
 
 def _match_declaration(kernel: str, value: Any, parameter: Any) -> Any:
@@ -511,7 +501,7 @@ def adapt_source(source: str, *, is_c: bool) -> str:
     return head + ("\n" if source.lstrip(" \t").startswith("#") else "") + source
 
 
-class SourceModule:
+class SourceModule(policy.Pretended):
     """`xl.raw_module` by PyCUDA's constructor."""
 
     def __init__(
@@ -531,9 +521,6 @@ class SourceModule:
         found = self._own.get_global(name, "uint8")
         info = xl.get_backend(found).view(found)
         return OwnedPointer(info.pointer, found, info.nbytes), info.nbytes
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 # --- vectors and names

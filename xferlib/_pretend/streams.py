@@ -22,7 +22,7 @@ def own_stream(stream: Any) -> xl.Stream | None:
     return None if stream is None else stream.own
 
 
-class StreamBase:
+class StreamBase(policy.Pretended):
     """A stream of a pretended library."""
 
     own: xl.Stream
@@ -31,9 +31,6 @@ class StreamBase:
 
     def synchronize(self) -> None:
         self.own.synchronize()
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StreamBase) and self.own == other.own
@@ -200,7 +197,7 @@ def end_captures() -> None:
             CupyStream.null.end_capture()
 
 
-class CupyGraph:
+class CupyGraph(policy.Pretended):
     """CuPy's graph over xferlib's."""
 
     def __init__(self, own: xl.Graph) -> None:
@@ -211,9 +208,6 @@ class CupyGraph:
 
     def upload(self, stream: Any = None) -> None:
         """Nothing: the first launch does it."""
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 def default_stream(place: xl.Device, handle: int = 0) -> xl.Stream | None:
@@ -232,16 +226,13 @@ def current_stream(device_id: Any = None) -> CupyStream:
     return found or CupyStream.over(own)
 
 
-class EventBase:
+class EventBase(policy.Pretended):
     """An event of a pretended library."""
 
     own: xl.Event
 
     def synchronize(self) -> None:
         self.own.synchronize()
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
 
 class CupyEvent(EventBase):
@@ -283,7 +274,7 @@ def find_device(index: int) -> xl.Device:
     return found[0]
 
 
-class NumberedDevice:
+class NumberedDevice(policy.Pretended):
     """A device by CuPy's number."""
 
     def __init__(self, device: Any = None) -> None:
@@ -295,7 +286,7 @@ class NumberedDevice:
     id = property(lambda self: self.own.index)
     compute_capability = property(lambda self: "90")
     mem_info = property(lambda self: (self.own.free_memory, self.own.total_memory))
-    pci_bus_id = property(lambda self: f"0000:0{self.id}:00.0")
+    pci_bus_id = property(lambda self: f"0000:{self.id:02X}:00.0")
     attributes = property(lambda self: {"MultiProcessorCount": 132, "WarpSize": 32, "MaxThreadsPerBlock": 1024})
 
     @staticmethod
@@ -321,9 +312,6 @@ class NumberedDevice:
 
     def __exit__(self, *error: Any) -> None:  # noqa: PYI036
         self.own.__exit__(*(error or (None, None, None)))  # some programs call it with nothing
-
-    def __getattr__(self, name: str) -> Any:
-        return policy.refuse_member(self, name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NumberedDevice) and self.own is other.own

@@ -149,10 +149,10 @@ class Recorded:
 
     def nbytes(self) -> dict[str, int]:
         """Kind to bytes."""
-        totals: dict[str, int] = {}
+        totals: Counter[str] = Counter()
         for each in self.operations:
-            totals[each.kind] = totals.get(each.kind, 0) + each.nbytes
-        return totals
+            totals[each.kind] += each.nbytes
+        return dict(totals)
 
     def gb_per_s(self) -> dict[str, float]:
         """Kind to bytes over the time in which at least one operation of it ran; 0 where it did not occur."""
@@ -240,10 +240,10 @@ def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:
 def _stream_names(operations: Sequence[TraceOperation]) -> dict[str, str]:
     """Number stream addresses, in the order in which they first appear on their device."""
     names: dict[str, str] = {}
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for each in operations:
         if each.stream.startswith("0x") and each.stream not in names:
-            counts[each.device] = counts.get(each.device, 0) + 1
+            counts[each.device] += 1
             names[each.stream] = f"stream {counts[each.device]}"
     return names
 
@@ -261,7 +261,7 @@ def _title(key: tuple[str, Kind, str], names: dict[str, str]) -> str:
 
 def size_text(nbytes: int) -> str:
     """Format bytes in binary units."""
-    size, unit = float(nbytes), "B"
+    size = float(nbytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             break
@@ -290,10 +290,10 @@ def _events(found: Recorded) -> Iterator[dict[str, Any]]:
         process = processes.get(row.device)
         if process is None:
             process = processes[row.device] = _HOST_PROCESS + len(processes)
-            yield _make_name_event("process_name", process, 0, row.device)
-            yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
-        yield _make_name_event("thread_name", process, number, row.title)
-        yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number, "args": {"sort_index": number}}
+            yield _make_metadata("process_name", process, 0, name=row.device)
+            yield _make_metadata("process_sort_index", process, 0, sort_index=process)
+        yield _make_metadata("thread_name", process, number, name=row.title)
+        yield _make_metadata("thread_sort_index", process, number, sort_index=number)
         for each, start_ns, end_ns in _nest_operations(row.operations):
             yield _event(each, process, number, start_ns, end_ns)
 
@@ -321,8 +321,8 @@ def _nest_operations(operations: list[TraceOperation]) -> Iterator[tuple[TraceOp
         yield each, start, end
 
 
-def _make_name_event(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _make_metadata(what: str, process: int, thread: int, **arguments: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": arguments}
 
 
 def _event(each: TraceOperation, process: int, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:

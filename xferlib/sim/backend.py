@@ -33,7 +33,7 @@ from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
 from xferlib._runtime import happens_before, process
 from xferlib._runtime.checks import CodeLocation, user_site
-from xferlib.errors import StreamError, UnsupportedError
+from xferlib.errors import ArgumentError, StreamError, UnsupportedError, quote
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
@@ -43,7 +43,7 @@ from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
 from xferlib.sim.implicit import ImplicitCopyError, Reaction, format_table
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
-from xferlib.sim.memory import Block, Span
+from xferlib.sim.memory import Span
 from xferlib.sim.model import (
     LEGACY,
     LEGACY_ALIAS,
@@ -58,7 +58,6 @@ from xferlib.sim.schedules import Point, Settings
 from xferlib.sim.timing import Lane, seconds
 
 if TYPE_CHECKING:
-    from xferlib.kernels.cuda_cpu.module import EmulatedKernel
     from xferlib.kernels.guards import HostNumbers
 
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
@@ -245,6 +244,26 @@ class SimPinned:
             return
 
 
+_ATTRIBUTES = {
+    "max_threads_per_block": 1024,
+    "max_block_dim_x": 1024,
+    "max_block_dim_y": 1024,
+    "max_block_dim_z": 64,
+    "max_grid_dim_x": 2**31 - 1,
+    "max_grid_dim_y": 65535,
+    "max_grid_dim_z": 65535,
+    "max_shared_memory_per_block": 48 << 10,
+    "max_shared_memory_per_block_optin": 227 << 10,
+    "warp_size": 32,
+    "multiprocessor_count": 1,
+    "compute_capability_major": 9,
+    "compute_capability_minor": 0,
+    "unified_addressing": 1,
+    "stream_priorities_supported": 1,
+}
+"""Of simulated devices: those of an accelerator of compute capability 9.0, with its limits."""
+
+
 class _Thread(threading.local):
     """A thread's current device and streams."""
 
@@ -313,7 +332,9 @@ class SimBackend(Backend):
         return self.machine.free_memory(device), self.machine.settings.memory_nbytes
 
     def device_attribute(self, device: Device, name: str) -> int:
-        return machine_module.device_attribute(device, name)
+        if name not in _ATTRIBUTES:
+            raise ArgumentError(f"{device} has no attribute {quote(name)}; it has {', '.join(_ATTRIBUTES)}")
+        return _ATTRIBUTES[name]
 
     def device_current(self) -> Device:
         device = self._local.device
@@ -542,23 +563,6 @@ def _stream(stream: RawStream) -> SimStream:
 # Kernels on simulated devices: the CPU computes them, as operations of a stream.
 
 
-class Borrowed:
-    """A reference to a block without ownership, for operations in flight: the array can die meanwhile."""
-
-    __slots__ = ("block",)
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-
-def borrow_memory(array: Any) -> Any:
-    """An array over the same memory that does not keep it allocated; any other value unchanged."""
-    if not isinstance(array, SimArray):
-        return array
-    borrowed: Any = Borrowed(array.allocation.block)  # it frees no block
-    return SimArray(borrowed, None, kind_of(array), None, array.offset)
-
-
 class SimCall(HostCall):
     """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
 
@@ -682,8 +686,8 @@ class SimCall(HostCall):
 def reduce(
     name: str, run: Callable[[Sequence[Any], Sequence[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
 ) -> None:
-    """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
-    sources, targets = [borrow_memory(each) for each in args], [borrow_memory(each) for each in results]
+    """Enqueue a reduction; ``run`` computes it on the arrays' memory, for the arrays may die meanwhile."""
+    sources, targets = arrays_module.memories_of(args), arrays_module.memories_of(results)
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)
@@ -711,13 +715,5 @@ def stand_in(
     launches.declare(arrays, stream.stream)
 
 
-def _emulate(
-    name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[SimArray], stream: RawStream
-) -> None:
-    arrays = [args[number] for number in kernel]
-    launches.emulate(name, kernel, args, written, stream)
-    launches.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
-
-
-ENGINE = KernelEngine(SimCall, reduce, stand_in, _emulate)
+ENGINE = KernelEngine(SimCall, reduce, stand_in, launches.emulate)
 """The kernel engine of simulated devices."""

@@ -19,6 +19,7 @@ transfer (`PostponedStaging.ask`); the operations that staging enqueues for it l
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import logging
 import sys
@@ -65,12 +66,10 @@ def stream_names(location: CodeLocation) -> dict[Participant, str]:
     if frame is None:
         return {}
     found: dict[Participant, str] = {}
-    try:
+    with contextlib.suppress(Exception):  # a container of the program's that cannot be read: streams have numbers
         for scope in (frame.f_locals, frame.f_globals):
             for name, stream in _streams(scope):
                 found.setdefault(stream, name)
-    except Exception:  # a container of the program's that cannot be read now: the streams have their numbers
-        return found
     return found
 
 
@@ -301,7 +300,7 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
         return f"{call} before the array dies{where}; or keep the array until {a} is synchronised"
     if _is_transfer(first):
         return f"{b}.wait(t) {before}{_where((b, two), ('t', first.site))}"
-    if _is_own(one):
+    if isinstance(one, SimStream) and one.is_own:
         return f"{checks.remedy_calls.synchronize()} {before}"
     return f"{checks.remedy_calls.wait(b, a)} {before}{_where((b, two), (a, one))}"
 
@@ -382,10 +381,6 @@ def _is_transfer(action: Action) -> bool:
     return action.call in TRANSFERS
 
 
-def _is_own(participant: Participant) -> bool:
-    return isinstance(participant, SimStream) and participant.is_own
-
-
 def _hint(first: Action, waiter: Participant) -> str:
     if not isinstance(waiter, SimStream):
         return ""
@@ -440,8 +435,7 @@ class Detector:
     )  # fmt: skip
 
     def __init__(self, mode: Mode) -> None:
-        self._mode = mode
-        self.is_on = mode is not Mode.OFF
+        self.mode = mode
         self.races: list[Race] = []
         self._occurrences: Counter[tuple[object, ...]] = Counter()
         self.postponed: list[Race] = []

@@ -111,10 +111,8 @@ class LaunchedAccesses:
         for block, last_owner in owners:
             block.hand_over(last_owner)
         reads = spans_of([given[number] for number in self.reads])
-        machine.machine().check(operation, stream, reads, self.list_written(given, made))
-
-    def list_written(self, given: Sequence[Any], made: Sequence[SimArray]) -> Spans:
-        return spans_of([*[given[number] for number in self.writes], *made])
+        writes = spans_of([*[given[number] for number in self.writes], *made])
+        machine.machine().check(operation, stream, reads, writes)
 
     def note(self, array: SimArray, operation: Operation, is_write: bool) -> None:
         """Remember an access that comes after all others."""
@@ -128,7 +126,7 @@ class PreparedLaunch:
 
     Args:
         name, device: Of the operation.
-        infos: The layouts of the arguments that are arrays, by position.
+        nbytes: The bytes of the arguments that are arrays, by position.
         reads, writes: Those that it reads, and those that it writes.
         makes: The arrays that it makes and writes.
     """
@@ -160,7 +158,7 @@ class PreparedLaunch:
             )  # fmt: skip
 
     def enqueue(
-        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None,
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool = False,
         called_at: tuple[CodeLocation, str] | None = None,
     ) -> list[SimArray]:  # fmt: skip
         """Enqueue ``run`` on the memory of the arrays and on the numbers given; returns the new arrays.
@@ -168,7 +166,7 @@ class PreparedLaunch:
         Args:
             given: The arguments.
             run: Computes.
-            is_library: Whether it stands for an operation of an array library; None: the thread knows.
+            is_library: Whether it is known to stand for an operation of an array library; else the thread knows.
             called_at: The program's line and the function that it called, if they are known.
         """
         called_at = called_at if called_at is not None else user_call(2)
@@ -178,15 +176,8 @@ class PreparedLaunch:
         else:
             made = self._enqueue_any(given, run, called_at)
         if not is_library:
-            self._declare(given, is_library=is_library)
+            declare([given[number] for number in self._accesses.used], self._simulator.current(self._device))
         return made
-
-    def _declare(self, given: Sequence[Any], *, is_library: bool | None) -> None:
-        stream = self._simulator.current(self._device)
-        for number in self._accesses.used:
-            allocation = given[number].allocation
-            if allocation.block.stream is not stream and (is_library is False or not is_inside()):
-                allocation.users[stream.key] = stream
 
     def _enqueue_any(
         self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], called_at: tuple[CodeLocation, str]
@@ -896,6 +887,7 @@ def emulate(
         name, launch.run, [*given.values(), *variables], [*written, *variables], on, uses_values=False,
         explore=launch.explore,
     )  # fmt: skip
+    declare([*given.values(), *variables], on)
 
 
 def _memory_of(array: SimArray, written: Sequence[SimArray]) -> np.ndarray[Any, Any]:

@@ -26,7 +26,7 @@ from xferlib._memory.pinned import bin_nbytes
 from xferlib._runtime.checks import CodeLocation, Site, call_from, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
 from xferlib._runtime.process import reset_in_child
-from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError, quote
+from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError
 from xferlib.sim import memory, model, schedules
 from xferlib.sim.detector import (
     OWN_STREAMS,
@@ -87,7 +87,6 @@ from xferlib.sim.model import (
     Waited,
     call_all,
     join_clocks,
-    later,
     lines,
 )
 from xferlib.sim.schedules import Engine, Fault, Faults, Point, Settings
@@ -101,38 +100,6 @@ if TYPE_CHECKING:
     from xferlib._core.observe import Ends
     from xferlib._runtime.threads import Job
     from xferlib.sim.memory import Bounds
-
-
-# The attributes of simulated devices: those of an accelerator of compute capability 9.0, with its limits.
-
-_ATTRIBUTES = {
-    "max_threads_per_block": 1024,
-    "max_block_dim_x": 1024,
-    "max_block_dim_y": 1024,
-    "max_block_dim_z": 64,
-    "max_grid_dim_x": 2**31 - 1,
-    "max_grid_dim_y": 65535,
-    "max_grid_dim_z": 65535,
-    "max_shared_memory_per_block": 48 << 10,
-    "max_shared_memory_per_block_optin": 227 << 10,
-    "warp_size": 32,
-    "multiprocessor_count": 1,
-    "compute_capability_major": 9,
-    "compute_capability_minor": 0,
-    "unified_addressing": 1,
-    "stream_priorities_supported": 1,
-}
-
-
-def device_attribute(device: Device, name: str) -> int:
-    """The attribute ``name`` of a simulated device.
-
-    Raises:
-        ArgumentError: The simulator has none of that name.
-    """
-    if name not in _ATTRIBUTES:
-        raise ArgumentError(f"{device} has no attribute {quote(name)}; it has {', '.join(_ATTRIBUTES)}")
-    return _ATTRIBUTES[name]
 
 
 # The simulated machine in use, which loading backend ``sim`` makes.
@@ -159,14 +126,11 @@ def install(simulator: Simulator) -> None:
 
 def simulator() -> Simulator:
     """The backend, loaded."""
-    return _instance if _instance is not None else _load()
+    if _instance is None:
+        from xferlib._core import registry
 
-
-def _load() -> Simulator:
-    from xferlib._core import registry
-
-    registry.get("sim")
-    assert _instance is not None
+        registry.get("sim")
+        assert _instance is not None
     return _instance
 
 
@@ -277,9 +241,8 @@ class HostCalls:
             return
         self._described.add(block)
         for action, start, stop, form, is_write in () if block.history is None else block.history.every():
-            memory = lines(Span(block, start, stop, form))
-            bounds = (block.pointer + start, block.pointer + stop)
-            self._others.append(HostUse(-1, action, None, memory, bounds, is_write))
+            span = Span(block, start, stop, form)
+            self._others.append(HostUse(-1, action, None, lines(span), span.bounds, is_write))
 
     def use(self, action: Action, clock: Clock, host: HostArray, bounds: Bounds, *, is_write: bool) -> HostUse:
         """An access that happens now."""
@@ -288,11 +251,8 @@ class HostCalls:
     def check_copy(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
         """Check an operation's accesses to pinned memory."""
         for spans, is_write in ((reads, False), (writes, True)):
-            for block, start, stop, form in spans:
-                if block.device is None:
-                    memory = lines(Span(block, start, stop, form))
-                    bounds = (block.pointer + start, block.pointer + stop)
-                    self.check(self.use(action, clock, memory, bounds, is_write=is_write))
+            for span in on_host(spans):
+                self.check(self.use(action, clock, lines(span), span.bounds, is_write=is_write))
 
     def check(self, use: HostUse) -> None:
         """Check an access that happens now against those of functions, and keep it for those that have not run."""
@@ -491,8 +451,7 @@ class _WatchedCopy:
 
 def _memory(span: Span) -> tuple[HostArray, Bounds]:
     """The bytes between the ends of a span of host memory, and their addresses."""
-    block, start, stop, _ = span
-    return block.data[start:stop], (block.pointer + start, block.pointer + stop)
+    return span.block.data[span.start : span.stop], span.bounds
 
 
 def _where(span: Span) -> str:
@@ -843,7 +802,7 @@ def _pages(span: Span) -> tuple[int, int]:
     all of the array.
     """
     page, block = mmap.PAGESIZE, span.block
-    begin, end = block.pointer + span.start, block.pointer + span.stop
+    begin, end = span.bounds
     root: Any = block.data
     while isinstance(root, np.ndarray):
         root = root.base
@@ -1614,7 +1573,9 @@ class Machine:
             # The operations first: clocks that know of a wait which is not made would hide a race.
             if is_legacy:
                 stream.last_wait = operation
-                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
+                key = event.participant.key
+                if key not in stream.awaited or stream.awaited[key].tick < event.tick:  # the later implies the other
+                    stream.awaited[key] = event
             else:
                 stream.tail = operation
                 stream.learn(event.clock)

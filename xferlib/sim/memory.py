@@ -43,10 +43,18 @@ if TYPE_CHECKING:
 # A block of memory: the accesses to it, and which of its bytes have a value.
 
 
+Bounds = tuple[int, int]
+"""The addresses of the first byte and of the end of memory."""
+
+
 class Span(Region["Block"]):
     """Bytes of one block of the simulated machine's memory."""
 
     __slots__ = ()
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.block.pointer + self.start, self.block.pointer + self.stop
 
     def __str__(self) -> str:
         of = "bytes" if self.form is None else "some of bytes"
@@ -174,10 +182,6 @@ class Block:
                 found.note(self.whole(), last, is_write=False)
             self.accesses = accesses = found  # in one assignment: an error may come in between
         return accesses  # type: ignore[return-value]
-
-    @history.setter
-    def history(self, history: History | None) -> None:
-        self.accesses = history
 
     def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
         """Whether an access to any bytes of the block is ordered behind all others."""
@@ -425,10 +429,6 @@ def fill_uninitialised(host: HostArray) -> None:
     """Fill an array of any layout with the pattern of uninitialised memory."""
     words = np.full(max(host.itemsize // 2, 1), POISON, np.uint16)
     host[...] = words.view(np.uint8)[: host.itemsize].view(host.dtype)[0]
-
-
-Bounds = tuple[int, int]
-"""The addresses of the first byte and of the end of memory."""
 
 
 class Watch:

@@ -607,11 +607,7 @@ class Operation(Action):
                 if each not in found and not each.is_done:
                     found.add(each)
                     waiting.append(each)
-        return sorted((each for each in found if each.run is not None), key=_serial)
-
-
-def _serial(operation: Operation) -> int:
-    return operation.serial
+        return sorted((each for each in found if each.run is not None), key=operator.attrgetter("serial"))
 
 
 def do_nothing() -> None:
@@ -643,10 +639,6 @@ class LastOwner(NamedTuple):
 
     users: tuple[Action, ...]
     location: CodeLocation
-
-    def is_of(self, participant: Participant) -> bool:
-        """Whether no other participant has used the memory."""
-        return all(each.participant is participant for each in self.users)
 
 
 class Pool:
@@ -685,9 +677,7 @@ class Pool:
             if best is None:
                 return None
             size, last_owner = freed.pop(best)
-            one = last_owner[0][0]
-            is_known = clock.get(one.participant.key, 0) >= one.tick  # of the first, which is mostly the only one
-            if not (is_known or one.participant.is_retired) or _is_at_work(last_owner, clock):
+            if _is_at_work(last_owner, clock):
                 if size > wanted:
                     freed.insert(best, (size - wanted, last_owner))
                 return last_owner
@@ -806,21 +796,15 @@ class ByteFlags(Cells):
         whole = np.unpackbits(self.packed[first // 8 : -(-last // 8)], bitorder="little").view(np.bool_)
         return whole[first % 8 : first % 8 + last - first]
 
-    def find_first(self, other: Region[HasData]) -> int | None:
-        """The first byte that is also of a span without a form, or of other bits; None if there is none."""
+    def meets(self, other: Region[HasData]) -> bool:
+        """Whether one of the bytes is also of a span without a form, or of other bits."""
         if isinstance(other.form, ByteFlags):
             begin = max(self.origin, other.form.origin)
             one = self.packed[(begin - self.origin) // 8 :]
             two = other.form.packed[(begin - other.form.origin) // 8 :]
             nbytes = min(len(one), len(two))
-            common = one[:nbytes] & two[:nbytes]
-            if not common.any():
-                return None
-            byte = int((common != 0).argmax())
-            return begin + 8 * byte + int(np.unpackbits(common[byte : byte + 1], bitorder="little").argmax())
-        begin = max(other.start, self.start)
-        flags = self.flags(begin, other.stop)
-        return begin + int(flags.argmax()) if flags.any() else None
+            return bool((one[:nbytes] & two[:nbytes]).any())
+        return bool(self.flags(max(other.start, self.start), other.stop).any())
 
     def _consists_of(self, flags: Flags, granule: int) -> bool:
         if self.start % granule or len(flags) % granule:
@@ -866,7 +850,7 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
         return True
     for form, other in ((one.form, two), (two.form, one)):
         if isinstance(form, ByteFlags) and (other.form is None or isinstance(other.form, ByteFlags)):
-            return form.find_first(other) is not None
+            return form.meets(other)
     if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
         try:
             first, second = lines(one), lines(two)
@@ -891,7 +875,8 @@ def find_first_overlap(cells: Offsets, run: int, span: Region[HasData]) -> int |
         inside[inside] = others[found[inside]] < cells[inside] + run
         return int(inside.argmax()) if inside.any() else None
     found = np.searchsorted(cells, others - run, "right")  # the first cell that ends behind the other's begin
-    found = found[found < len(cells)] if (is_inside := found < len(cells)).all() else found[is_inside]
+    is_inside = found < len(cells)
+    found = found[is_inside]
     met = cells[found] < others[is_inside] + length
     return int(found[met.argmax()]) if met.any() else None
 
@@ -967,12 +952,7 @@ def regions_of(block: Data, start: int, flags: Flags) -> list[Region[Data]]:
 
     A few runs are a region each; equal runs at equal distances are one, and so are all other bytes, as bits.
     """
-    edges = np.flatnonzero(flags[1:] != flags[:-1]) + 1
-    begins, ends = edges[int(flags[0]) :: 2], edges[1 - int(flags[0]) :: 2]
-    if flags[0]:
-        begins = np.concatenate([[0], begins])
-    if flags[-1]:
-        ends = np.concatenate([ends, [len(flags)]])
+    begins, ends = _find_edges(flags)
     if len(begins) <= _MOST_RUNS:
         return [Region(block, start + int(a), start + int(b)) for a, b in zip(begins, ends, strict=True)]
     first, last, run = int(begins[0]), int(ends[-1]), int(ends[0] - begins[0])
@@ -984,8 +964,14 @@ def regions_of(block: Data, start: int, flags: Flags) -> list[Region[Data]]:
 
 def runs(flags: Flags) -> list[tuple[int, int]]:
     """The ranges where flags are set, each as (start, stop)."""
-    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
-    return list(zip(edges[::2], edges[1::2], strict=True))
+    begins, ends = _find_edges(flags)
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def _find_edges(flags: Flags) -> tuple[Offsets, Offsets]:
+    """Where flags begin to be set, and where they end."""
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
+    return edges[::2], edges[1::2]
 
 
 # The accesses to a block, by participant and region, and only the latest of each: it is ordered behind the
@@ -1123,11 +1109,6 @@ class History:
         regions = () if accesses is None else accesses.regions.items()
         return [Region(block, start, stop, form) for (start, stop, form, _), each in regions if each is action]
 
-    def is_of(self, participant: Participant) -> bool:
-        """Whether it has one access at most, and that is the participant's."""
-        accesses = self._accesses.get(participant.key)
-        return accesses is not None and len(self._accesses) == 1 and len(accesses.regions) < 2 and not accesses.logs
-
     def latest(self) -> list[Action]:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
@@ -1259,7 +1240,7 @@ class SimStream(Participant):
         self.last_wait: Operation | None = None
         self.polled: SimEvent | None = None
         self.recorded: CapturedWork | None = None
-        self.idle_copies: list[Any] = []
+        self.idle_copies: list[TransferCopies] = []
 
     @property
     def handle(self) -> int:
@@ -1305,12 +1286,6 @@ class SimEvent(KeptClock):
         """Cover the copies of a transfer and what came before it alone: it was begun late, behind later work."""
         self._clock = dict(copies.clock)
         self.participant, self.tick = copies, copies.clock[copies.key]
-
-
-def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
-    """The later of two events of one participant, which implies the other."""
-    # The ticks of one participant grow by one with each action, so the later event has all that the other had.
-    return event if other is None or other.tick < event.tick else other
 
 
 class StreamHandle(RawStream):

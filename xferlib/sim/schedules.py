@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -32,8 +33,6 @@ from xferlib.sim.model import Around, Operation
 from xferlib.sim.timing import H200, PROFILES, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from xferlib._core.device import Device
 
 
@@ -136,19 +135,10 @@ class Faults:
         self.plan: Plan | None = None
         self.lost: set[Device] = set()
 
-    def refuse_lost(self, devices: Collection[Device]) -> None:
-        """Fail if a device is lost: it stays lost for every later call."""
-        for device in devices:
-            if device in self.lost:
-                raise DeviceLostError(
-                    f"{device} was lost by an injected fault, and nothing more can run on it in this process; "
-                    "leave the faults() block to get it back"
-                )
-
     def strike(self, point: Point, device: Device | None) -> Fault | None:
         """Pass a point: raise the injected fault. The caller slows a slow stream down."""
-        if self.lost and device is not None:
-            self.refuse_lost((device,))
+        if device is not None and device in self.lost:
+            raise _make_lost_error(device)
         fault = self.plan.choose(point) if self.plan is not None else None
         if fault is None or fault is Fault.SLOW_STREAM:
             return fault
@@ -161,8 +151,15 @@ class Faults:
         if device is not None:
             # Remembered and not only raised: CUDA reports a lost device at every later call of the process, too.
             self.lost.add(device)
-            self.refuse_lost((device,))
+            raise _make_lost_error(device)
         return None
+
+
+def _make_lost_error(device: Device) -> DeviceLostError:
+    return DeviceLostError(
+        f"{device} was lost by an injected fault, and nothing more can run on it in this process; leave the faults() "
+        "block to get it back"
+    )
 
 
 T = TypeVar("T")
@@ -218,11 +215,7 @@ class LastInFirstOut(Schedule):
     reuses_memory = True
 
     def pick(self, ready: Ready, target: Operation) -> Operation:
-        return max(ready, key=_serial)
-
-
-def _serial(operation: Operation) -> int:
-    return operation.serial
+        return max(ready, key=attrgetter("serial"))
 
 
 class RandomPriorities(Schedule):
@@ -428,7 +421,7 @@ class Engine:
             return
         self._undelivered = [each for each in self._undelivered if not each.is_done]
         with deferred, np.errstate(all="ignore"):
-            for each in sorted(needed, key=_serial):
+            for each in sorted(needed, key=attrgetter("serial")):
                 if each.run is None or each.is_done:
                     continue
                 is_fed = each.source is not None and any(
@@ -492,8 +485,16 @@ class Engine:
                 deferred.check()
 
     def _note_failure(self, operation: Operation, error: BaseException) -> None:
+        """Decide whether an operation that has failed is tried again, and say where the program asked for it."""
         self._has_marks = True
-        _note_failure(operation, error)
+        if isinstance(error, KernelError):  # raised at a wait, which may be far from the call
+            error.add_note(f"{operation.name} was called at {operation.site}")
+        if isinstance(error, MemoryError):  # at the next wait, and then it is given up
+            if operation.has_failed:
+                operation.finish()
+            operation.has_failed = True
+        elif isinstance(error, Exception):  # of a function of the program's: it would fail for ever
+            operation.finish()
 
 
 def _carry_out_with_watches(operation: Operation, around: Around) -> None:
@@ -506,18 +507,6 @@ def _carry_out_with_watches(operation: Operation, around: Around) -> None:
         raise
     operation.around = None
     around.report()
-
-
-def _note_failure(operation: Operation, error: BaseException) -> None:
-    """Decide whether an operation that has failed is tried again, and say where the program asked for it."""
-    if isinstance(error, KernelError):  # raised at a wait, which may be far from the call
-        error.add_note(f"{operation.name} was called at {operation.site}")
-    if isinstance(error, MemoryError):  # at the next wait, and then it is given up
-        if operation.has_failed:
-            operation.finish()
-        operation.has_failed = True
-    elif isinstance(error, Exception):  # of a function of the program's: it would fail for ever
-        operation.finish()
 
 
 class _Front:
@@ -534,7 +523,7 @@ class _Front:
             if each not in found:
                 found[each] = None
                 waiting += [before for before in each.before if not before.is_done]
-        for operation in sorted(found, key=lambda each: each.serial):
+        for operation in sorted(found, key=attrgetter("serial")):
             unmet = [each for each in operation.before if not each.is_done]
             for each in unmet:
                 self._followers.setdefault(each, []).append(operation)

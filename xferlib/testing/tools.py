@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -298,25 +298,19 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
         buffers.trim_rings()  # waits for what is in flight
 
 
-@contextmanager
-def no_peers(backend: str) -> Iterator[None]:
+def no_peers(backend: str) -> AbstractContextManager[None]:
     """Let no device of a backend reach another's memory, so that copies between them pass through the host."""
-    with replace_attribute(registry.get(backend), "reaches", lambda device, other: False):
-        yield
+    return replace_attribute(registry.get(backend), "reaches", lambda device, other: False)
 
 
-@contextmanager
-def cores(count: int) -> Iterator[None]:
+def cores(count: int) -> AbstractContextManager[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
-    with replace_attribute(threads, "usable_cores", lambda: count):
-        yield
+    return replace_attribute(threads, "usable_cores", lambda: count)
 
 
-@contextmanager
-def timing_events(count: int) -> Iterator[None]:
+def timing_events(count: int) -> AbstractContextManager[None]:
     """Make that many events when a recording meets a device, for a block; others follow where they are needed."""
-    with replace_attribute(recorder, "EVENTS_AT_FIRST", count):
-        yield
+    return replace_attribute(recorder, "EVENTS_AT_FIRST", count)
 
 
 @contextmanager
@@ -336,11 +330,9 @@ def batches_read_by(reader: str, *, direct_most: int | None = None, hidden_ns: i
         yield
 
 
-@contextmanager
-def start_results_early() -> Iterator[None]:
+def start_results_early() -> AbstractContextManager[None]:
     """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
-    with replace_attribute(chunks, "RESULT_BEGUN_FROM", 0):
-        yield
+    return replace_attribute(chunks, "RESULT_BEGUN_FROM", 0)
 
 
 @contextmanager
