@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xferlib._runtime import checks
-from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, nearest, quote
+from xferlib.errors import ConfigError, XferError, did_you_mean, nearest, quote
 
 # Generation counter, bumped whenever something that a cached fast path relies on changes.
 #
@@ -271,17 +271,9 @@ def _guess_variables(endings: Mapping[str, str]) -> dict[str, str]:
 
 def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
     for name, meant in elsewhere(environ).items():
-        import warnings
-
-        from xferlib._runtime.checks import user_site
-
-        site = user_site()
-        warnings.warn_explicit(
+        checks.warn(
             f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set "
-            f"{meant}",
-            XferWarning,
-            site.file,
-            site.line,
+            f"{meant}"
         )
 
 
