@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import arrays, observe, registry, streams
-from xferlib._core.arrays import (
-    Array,
-    ArrayInfo,
-    c_strides,
-    check_dtype,
-)
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, check_dtype
 from xferlib._core.device import PER_THREAD
-from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
+from xferlib._core.dtypes import in_native_order, name_of, refuse_saturation, saturates_itself
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
 from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolve_lazy
+from xferlib._transfer.on_device import cast, in_c_order, resolve_lazy
 from xferlib._transfer.plan import Conversion, Plan, TransferPath
 from xferlib.errors import DeviceMemoryError, LayoutError
 

@@ -25,7 +25,7 @@ from xferlib import _native
 from xferlib._core import arrays, observe, registry, trees
 from xferlib._core.arrays import Array, address, refuse_truncated
 from xferlib._core.backend import Run
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, in_native_order
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
@@ -690,7 +690,7 @@ def _describe_staged_leaf(
     leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, device: Device, *, may_permute: bool
 ) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
-    native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
+    native = in_native_order(leaf.dtype)
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None

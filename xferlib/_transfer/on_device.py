@@ -649,10 +649,6 @@ def _send_by_host(
 # --- before or after a copy
 
 
-def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
-
-
 def cast_on_current(src: Array, dst: Array) -> None:
     """Enqueue ``dst[...] = src`` with conversion on the current stream."""
     from xferlib.kernels.elementwise import cast_into  # lazily, because it imports the kernels
