@@ -68,11 +68,7 @@ def _facts(name: str, find: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
     try:
         yield from find()
     except Exception as error:
-        yield _failure(name, error)
-
-
-def _failure(name: str, error: Exception) -> Fact:
-    return Fact(name, str(error) or type(error).__name__, is_failure=True)
+        yield Fact(name, str(error) or type(error).__name__, is_failure=True)
 
 
 def _backends(*, is_loading: bool) -> Iterator[Fact]:

@@ -292,10 +292,8 @@ def host_to_device_async(
     if found.path is TransferPath.STAGED and is_flat:
         job = staging.job(end, info.pointer, order, transfer.finish, is_upward=True)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
-    else:
-        observe.note_host_access(
-            src, backend.pinned_domain, is_write=False
-        )  # of small ones a thread reads pinned memory too
+    else:  # of small ones a thread reads pinned memory too
+        observe.note_host_access(src, backend.pinned_domain, is_write=False)
         try:
             execute = _UPLOADS[found.path] if is_flat else _spread
             execute(Upload(end, dst, info, order), found)
