@@ -241,7 +241,7 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
         is_async=found.path is TransferPath.PINNED,
         nbytes=found.nbytes,
         plan=str(found),
-        expected_ms=_estimate_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
+        expected_ms=_estimate_ms(place, found.nbytes, found.path.value, is_upload=True),
         reason=_REASONS[found.path],
         advice=_advice(host, wanted, found),
     )

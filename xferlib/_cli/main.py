@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._runtime.version import install_command
-from xferlib.errors import BackendUnavailableError, ConfigError, XferError, did_you_mean
+from xferlib.errors import BackendUnavailableError, XferError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -322,8 +322,7 @@ class _Version(argparse.Action):
 
 def print_completion(options: argparse.Namespace) -> int:
     """Print the script."""
-    if not has_module("shtab"):
-        raise ConfigError(f"completion needs shtab, which is not installed: {install_command('completion')}")
+    require("shtab", "completion", extra="completion")
     import shtab
 
     print(shtab.complete(_command_tree(), options.shell))
