@@ -347,11 +347,10 @@ def flag(value: Any, what: str) -> bool:
     Raises:
         ArgumentError: It is none; an array may be on a device, and a container's truth is that of its length.
     """
-    if value is True or value is False:
-        return value
     if type(value) in (int, np.bool) and value in (0, 1):
         return bool(value)
-    raise ArgumentError(f"{what}={quote(value)} is neither True nor False; give one of them")
+    refuse_no_flag(value, what)
+    return value is True
 
 
 def choice(value: Any, choices: Sequence[str], what: str) -> str:
