@@ -157,7 +157,10 @@ def test_info_asks_the_driver_for_its_devices(
     assert all(each in out for each in said)
 
 
-@pytest.mark.parametrize("arguments", [["trace", "{script}", "--plot", "x.png"], ["demo", "--plot", "x.png"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["trace", "{script}", "--plot", "x.png"], ["demo", "--plot", "x.png"], ["demo", "--trace", "x.png"]],
+)
 def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
     arguments: list[str], script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +168,8 @@ def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
     status, out, err = run(capsys, *(each.format(script=script) for each in arguments))
     assert status == 2
     assert not out
-    assert re.search(rf"--plot needs matplotlib, which is not installed: pip install .+\[{arguments[0]}\]'", err)
+    given = arguments[-2]
+    assert re.search(rf"{given} needs matplotlib, which is not installed: pip install .+\[{arguments[0]}\]'", err)
 
 
 @pytest.mark.parametrize("arguments", [["trace", "{script}"], ["bench", "sweep"], ["bench", "transfer"], ["demo"]])

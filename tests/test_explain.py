@@ -45,6 +45,22 @@ def test_a_narrowing_conversion_counts_the_bytes_of_the_link() -> None:
     assert xl.explain(np.zeros(1 << 20), dtype="float32").nbytes == 4 << 20
 
 
+@pytest.mark.usefixtures("on_fake")
+@pytest.mark.parametrize(
+    ("x", "dtype"),
+    [
+        (np.ma.masked_array([1.0, 2.0], [True, False]), None), ([300], "int8"), (np.zeros(2, complex), "float64"),
+        ((np.zeros(2), np.zeros(2)), None), (np.array(["text"]), None), ({}, None),
+    ],
+)  # fmt: skip
+def test_what_no_transfer_takes_is_refused_with_the_same_words(x: object, dtype: str | None) -> None:
+    with pytest.raises((xl.errors.ArrayError, OverflowError)) as refused:
+        xl.to_device(x, dtype=dtype)
+    with pytest.raises(refused.type) as found:
+        xl.explain(x, dtype=dtype)
+    assert str(found.value) == str(refused.value)
+
+
 def test_a_dtype_that_does_not_exist_is_refused_as_that_argument() -> None:
     with pytest.raises(
         xl.errors.UnsupportedDTypeError, match=r"^dtype: 'flot32' is not a dtype \(did you mean 'float32'\?\)"

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from xferlib._api import creation, transfers
-from xferlib._core import arrays, registry
+from xferlib._core import registry
+from xferlib._core.arrays import c_strides
 from xferlib._core.device import Device, DeviceSpec
 from xferlib._runtime import own_folder, threads
 from xferlib._transfer import describe, plan
-from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.describe import CopySource, HostEnd
 from xferlib._transfer.plan import Plan, TransferPath
 
 if TYPE_CHECKING:
@@ -220,13 +221,11 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
     """
     if isinstance(x, functools.partial) and (engines := _explain_kernel(x)):
         return engines
-    owner = registry.owner_of(x)
-    if owner is not None and owner.view(x).device.kind != "cpu":
-        return _download(x, owner)
-    host = owner.host_view(x) if owner is not None else arrays.as_host_array(x)
+    source = describe.source_of(x, dtype=dtype)
+    if (host := source.host) is None:
+        return _download(source)
     target, place, *_ = describe.target_of(backend, device, None, None)
-    wanted = arrays.check_dtype(host.dtype) if dtype is None else arrays.check_dtype(dtype, what="dtype")
-    arrays.check_conversion(host.dtype, wanted)
+    wanted = describe.get_result_dtype(source, dtype)
     if place.kind == "cpu":
         return Explanation(
             direction="to device", path="host", is_async=False, nbytes=host.nbytes, plan="one copy", advice="",
@@ -241,7 +240,7 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
         is_async=found.path is TransferPath.PINNED,
         nbytes=found.nbytes,
         plan=str(found),
-        expected_ms=_estimate_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
+        expected_ms=_estimate_ms(place, found.nbytes, found.path.value, is_upload=True),
         reason=_REASONS[found.path],
         advice=_advice(host, wanted, found),
     )
@@ -265,10 +264,10 @@ def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], found: Plan) -> s
     return "allocate it with pinned_empty(), or use to_device_async(x), which returns at once"
 
 
-def _download(x: Any, owner: Any) -> Explanation:
-    info = owner.view(x)
-    strides, part = arrays.c_strides(info.shape, info.dtype.itemsize), owner.at(info.device)
-    means = plan.means_of(part, info.device)
+def _download(source: CopySource) -> Explanation:
+    info = source.info
+    assert info is not None
+    strides, means = c_strides(info.shape, info.dtype.itemsize), plan.means_of(source.backend, info.device)
     found = plan.compile_plan(
         info.shape, strides, info.dtype, info.dtype, means, False, True, True, True, "pageable", plan.forced()
     )  # fmt: skip

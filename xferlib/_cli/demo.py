@@ -222,7 +222,7 @@ REFERENCE = "numpy:cpu"
 def run_demo(options: argparse.Namespace) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
-        require("matplotlib", "--plot", extra="demo")
+        require("matplotlib", "--plot" if options.plot is not None else "a picture by --trace", extra="demo")
     digits = load()
     devices = list(_devices())
     with progress("training") as report:

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
@@ -647,7 +646,7 @@ def check_memory(machine: InspectedMachine) -> list[Finding]:
 
 def _read_setting(machine: InspectedMachine, name: str) -> Any:
     """A setting by its variable; its default where that is unset or cannot be used."""
-    setting = next(each for each in fields(process.Config) if each.name == name)
+    setting = process.SETTINGS[name]
     try:
         return process.from_environment(setting, machine.environ)
     except ConfigError:
@@ -658,7 +657,7 @@ def _read_setting(machine: InspectedMachine, name: str) -> Any:
 
 _CHOICES = ("XFERLIB_BACKEND", "XFERLIB_DEVICE")
 """The variables that choose the default."""
-_KNOWN = {setting.metadata["variable"]: setting for setting in fields(process.Config)}
+_KNOWN = {setting.metadata["variable"]: setting for setting in process.SETTINGS.values()}
 _STOPS = "Programs that use xferlib stop at its first call, with a ConfigError."
 
 

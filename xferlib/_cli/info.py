@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field
 from functools import partial
 from importlib import metadata, util
 from typing import Any, NamedTuple
@@ -68,11 +68,7 @@ def _facts(name: str, find: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
     try:
         yield from find()
     except Exception as error:
-        yield _failure(name, error)
-
-
-def _failure(name: str, error: Exception) -> Fact:
-    return Fact(name, str(error) or type(error).__name__, is_failure=True)
+        yield Fact(name, str(error) or type(error).__name__, is_failure=True)
 
 
 def _backends(*, is_loading: bool) -> Iterator[Fact]:
@@ -119,7 +115,7 @@ def _configuration() -> Iterator[Fact]:
         settings = None
     for name, meant in process.misspelt(os.environ).items():
         yield Fact(name, f"nothing reads this variable; did you mean {meant}?", is_failure=True)
-    for setting in fields(process.Config):
+    for setting in process.SETTINGS.values():
         yield from _facts(setting.metadata["variable"], partial(_report_setting, setting, settings))
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xferlib._runtime.version import install_command
-from xferlib.errors import BackendUnavailableError, ConfigError, XferError, did_you_mean
+from xferlib._runtime.version import __version__, install_command
+from xferlib.errors import BackendUnavailableError, XferError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -301,20 +301,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"{_format_names(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version)
+    parser.add_argument("--version", action="version", version=f"xferlib {__version__}", help="print the version")
     parser.add_argument("command", help="one of those below")
     return parser
-
-
-class _Version(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="print the version")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from xferlib import __version__
-
-        print(f"xferlib {__version__}")
-        parser.exit()
 
 
 # `xferlib completion`: a script with which a shell completes commands, options and files.
@@ -322,8 +311,7 @@ class _Version(argparse.Action):
 
 def print_completion(options: argparse.Namespace) -> int:
     """Print the script."""
-    if not has_module("shtab"):
-        raise ConfigError(f"completion needs shtab, which is not installed: {install_command('completion')}")
+    require("shtab", "completion", extra="completion")
     import shtab
 
     print(shtab.complete(_command_tree(), options.shell))

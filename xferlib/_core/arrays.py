@@ -513,7 +513,7 @@ def check_dtype(dtype: Any, *, what: str = "array", remedy: str | None = None) -
     resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
     if resolved in SUPPORTED:
         return resolved
-    native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
+    native = dtypes.in_native_order(resolved)
     if native in SUPPORTED or dtypes.is_foreign(native):
         return native
     if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
@@ -577,7 +577,7 @@ def _fields(dtype: np.dtype[Any], path: str = "") -> list[tuple[str, np.dtype[An
     """The keys and dtypes of the numbers of a record, those that devices hold before the others."""
     base = dtype.base
     if not base.names:
-        return [(path, base.newbyteorder("=") if base.kind != "T" else base)]
+        return [(path, dtypes.in_native_order(base))]
     found = [each for name in base.names for each in _fields(base[name], f"{path}[{name!r}]")]
     return sorted(found, key=lambda each: each[1] not in SUPPORTED)
 

@@ -33,11 +33,6 @@ class Change(Protocol):
         """Make it; of each part ``undo`` gets first what takes it back."""
 
 
-def _get_event_loop() -> Any:
-    events = _modules.get("asyncio.events")  # which a program without it need not import
-    return events._get_running_loop() if events is not None else None
-
-
 class EnteredBlock:
     """A ``with`` block, from its begin to its end.
 
@@ -306,7 +301,8 @@ _outside: dict[int, Blocks | None] = {}
 
 def _watch_loop() -> None:
     """Let the running event loop make each of its steps in the step's own blocks."""
-    loop = _get_event_loop()
+    events = _modules.get("asyncio.events")  # which a program without it need not import
+    loop: Any = events._get_running_loop() if events is not None else None
     if loop is None or isinstance(getattr(loop.call_soon, "__self__", None), _Watch):
         return
     for name in ("call_soon", "call_soon_threadsafe", "call_at"):

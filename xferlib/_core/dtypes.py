@@ -152,6 +152,11 @@ def is_foreign(dtype: DType) -> bool:
     return dtype in SUPPORTED
 
 
+def in_native_order(dtype: DType) -> DType:
+    """The dtype in the byte order of this machine."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")  # StringDType has no order
+
+
 def name_of(dtype: DType) -> str:
     """The name of a dtype, in either byte order."""
     return _names.get(dtype) or dtype.name
@@ -443,7 +448,7 @@ _REMEDIES = {
 }
 
 
-# --- the Array API's names: of what operators call, and of the results of functions of sets
+# --- the Array API's names of what operators call
 
 BINARY_OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",

@@ -172,16 +172,11 @@ def driver_copy(
 
 
 def make_mover(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
-    """The recorder's notes of one staged copy; None if no recorder is open. ``pieces``: calls of `Moving.sent`."""
+    """The recorder's notes of one staged copy; None if no recorder is open. ``pieces``: calls of `Moving.send`."""
     return None if active is None else active.begin_staged_copy(kind, nbytes, pieces, backend, stream)
 
 
-def _after_fork_in_child() -> None:
-    """Close the parent's trace, which is not this process's."""
-    activate(None)
-
-
-reset_in_child(_after_fork_in_child)
+reset_in_child(functools.partial(activate, None))  # a trace is the parent's
 
 
 # Hooks that tell a simulated machine of staged transfers, and of host memory that a transfer uses.

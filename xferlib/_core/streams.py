@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
@@ -40,7 +39,6 @@ from xferlib.errors import (
     StreamTypeError,
     UnsupportedArrayError,
     UnsupportedError,
-    XferWarning,
     quote,
 )
 
@@ -548,9 +546,7 @@ class CaptureBlock:
             why = "enqueue it on the current stream; a library that takes a stream gets stream.handle or stream.native"
         else:
             why = f"a CPU records what xferlib does, and not what {self._backend.name} does by itself"
-        site = checks.user_site()
-        text = f"Stream.capture: the block has recorded no work, so that graph.launch() does nothing; {why}"
-        warnings.warn_explicit(text, XferWarning, site.file, site.line)
+        checks.warn(f"Stream.capture: the block has recorded no work, so that graph.launch() does nothing; {why}")
 
     def _end(self) -> Callable[[RawStream], None] | None:
         try:

@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import sys
 import types
-import warnings
 import weakref
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
@@ -31,12 +30,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import registry
 from xferlib._runtime import checks
-from xferlib.errors import (
-    ArgumentError,
-    XferError,
-    XferWarning,
-    quote,
-)
+from xferlib.errors import ArgumentError, XferError, quote
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -680,13 +674,7 @@ def _warn_of(node: Any, moving: str) -> None:
             f"a {name} in a tree holds arrays (x{found}), which stay as they are: xferlib does not know how to make "
             f"another {name}; call xferlib.tree.register({name}, flatten, unflatten) once, or give its arrays in a dict"
         )
-    site = checks.user_site()
-    warnings.warn_explicit(
-        f"{text}. If it is to stay: warnings.simplefilter('ignore', xferlib.errors.XferWarning)",
-        XferWarning,
-        site.file,
-        site.line,
-    )
+    checks.warn(f"{text}. If it is to stay: warnings.simplefilter('ignore', xferlib.errors.XferWarning)")
     _warned.add(cls)  # not before: the warning may be an error
 
 

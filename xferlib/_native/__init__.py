@@ -206,18 +206,11 @@ def tell_if_absent() -> None:
     """Warn, at the user's line, where nothing is compiled that could be; called once, before the first transfer."""
     if os.access(LIBRARY, os.F_OK) or sys.platform == "win32" or not is_wanted_at_import():
         return
-    import warnings
+    from xferlib._runtime import checks
 
-    from xferlib._runtime.checks import user_site
-    from xferlib.errors import XferWarning
-
-    site = user_site()
-    warnings.warn_explicit(
+    checks.warn(
         "xferlib's parts in C are not compiled: large transfers take longer, and hold the GIL meanwhile. Install a C "
-        "compiler (gcc or clang) and run `python -m xferlib._native.build`, or set XFERLIB_NATIVE=off to go without",
-        XferWarning,
-        site.file,
-        site.line,
+        "compiler (gcc or clang) and run `python -m xferlib._native.build`, or set XFERLIB_NATIVE=off to go without"
     )
 
 

@@ -32,7 +32,7 @@ from xferlib import tree
 from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.arrays import address
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, in_native_order
 from xferlib._core.streams import Stream, current_stream
 from xferlib._core.thresholds import LARGE_NBYTES, SMALL_NBYTES
 from xferlib._core.trees import flatten
@@ -458,7 +458,7 @@ class InTurn:
 
     def _recycle(self, host: HostArray, number: int) -> Array | None:
         """Memory for a chunk, used again once the function refers to it no more; None where there can be none."""
-        dtype = host.dtype if host.dtype.isnative else host.dtype.newbyteorder("=")
+        dtype = in_native_order(host.dtype)
         if not self._holds(dtype):
             return None
         needed = host.nbytes + _ALIASED

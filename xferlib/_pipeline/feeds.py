@@ -162,7 +162,7 @@ class Feed:
 
     def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""
-        calls, router = replay.batch_calls(), self._router
+        calls, router = replay.calls_in_c(), self._router
         is_free = not is_watched()  # the first batch too
         if calls is None or not router.may_choose or (items is None and not is_free):
             return None

@@ -7,13 +7,14 @@ import operator
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, KernelTypeError, did_you_mean, quote
+from xferlib.errors import ArgumentError, KernelTypeError, XferWarning, did_you_mean, quote
 
 # Lines of the user's program that called xferlib.
 
@@ -123,6 +124,12 @@ def site_of(location: CodeLocation) -> Site:
             found = line or found
             break
     return Site(code.co_filename, found, code.co_qualname)
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the program that has called xferlib."""
+    site = user_site()
+    warnings.warn_explicit(text, XferWarning, site.file, site.line)
 
 
 # Names of other libraries' objects, for the errors of a program that is being moved.
@@ -340,13 +347,10 @@ def flag(value: Any, what: str) -> bool:
     Raises:
         ArgumentError: It is none; an array may be on a device, and a container's truth is that of its length.
     """
-    if value is True or value is False:
-        return value
-    import numpy as np  # here: `import xferlib` brings no library
-
     if type(value) in (int, np.bool) and value in (0, 1):
         return bool(value)
-    raise ArgumentError(f"{what}={quote(value)} is neither True nor False; give one of them")
+    refuse_no_flag(value, what)
+    return value is True
 
 
 def choice(value: Any, choices: Sequence[str], what: str) -> str:

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xferlib._runtime import checks
-from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, nearest, quote
+from xferlib.errors import ConfigError, XferError, did_you_mean, nearest, quote
 
 # Generation counter, bumped whenever something that a cached fast path relies on changes.
 #
@@ -214,15 +214,16 @@ class Config:
     )  # fmt: skip
 
 
+SETTINGS: dict[str, Field[Any]] = {each.name: each for each in fields(Config)}
+"""By name."""
+
+
 def _read(environ: Mapping[str, str]) -> Config:
     for name, meant in misspelt(environ).items():
         raise ConfigError(
             f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}"
         )
-    values: dict[str, Any] = {}
-    for setting in fields(Config):
-        values[setting.name] = from_environment(setting, environ)
-    return Config(**values)
+    return Config(**{name: from_environment(setting, environ) for name, setting in SETTINGS.items()})
 
 
 def from_environment(setting: Field[Any], environ: Mapping[str, str]) -> Any:
@@ -262,26 +263,17 @@ def elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _guess_variables(endings: Mapping[str, str]) -> dict[str, str]:
     """The variable that each name probably stands for, by the endings: what all have in common is no likeness."""
-    known = {
-        setting.metadata["variable"]: setting.metadata["variable"].removeprefix(_PREFIX) for setting in fields(Config)
-    }
+    variables = [setting.metadata["variable"] for setting in SETTINGS.values()]
+    known = {variable: variable.removeprefix(_PREFIX) for variable in variables}
     found = {name: nearest(ending, known.values()) for name, ending in endings.items() if name not in known}
     return {name: f"{_PREFIX}{near}" for name, near in found.items() if near is not None}
 
 
 def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
     for name, meant in elsewhere(environ).items():
-        import warnings
-
-        from xferlib._runtime.checks import user_site
-
-        site = user_site()
-        warnings.warn_explicit(
+        checks.warn(
             f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set "
-            f"{meant}",
-            XferWarning,
-            site.file,
-            site.line,
+            f"{meant}"
         )
 
 
@@ -319,7 +311,7 @@ def is_by_program(name: str) -> bool:
 
 def origin(name: str) -> tuple[str, str]:
     """A setting's name for messages, and the remedy: its variable's, or those of `configure` if that came later."""
-    setting = next(each for each in fields(Config) if each.name == name)
+    setting = SETTINGS[name]
     if not is_by_program(name):
         variable = setting.metadata["variable"]
         return variable, f"mend or unset {variable}"
@@ -339,11 +331,10 @@ def configure(**settings: Any) -> Config:
     """
     global _config
     before = get()
-    known = {setting.name: setting for setting in fields(Config)}
-    if unknown := sorted(set(settings) - set(known)):
-        near = did_you_mean(unknown[0], known)
-        raise ConfigError(f"{unknown[0]!r} is not a setting{near}; the settings are {', '.join(sorted(known))}")
-    checked = {name: _check_value(known[name], value) for name, value in settings.items()}
+    if unknown := sorted(set(settings) - set(SETTINGS)):
+        near = did_you_mean(unknown[0], SETTINGS)
+        raise ConfigError(f"{unknown[0]!r} is not a setting{near}; the settings are {', '.join(sorted(SETTINGS))}")
+    checked = {name: _check_value(SETTINGS[name], value) for name, value in settings.items()}
     with _lock:
         _config = replace(before, **checked)
         bump_epoch()

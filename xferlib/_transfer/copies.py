@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import arrays, observe, registry, streams
-from xferlib._core.arrays import (
-    Array,
-    ArrayInfo,
-    c_strides,
-    check_dtype,
-)
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, check_dtype
 from xferlib._core.device import PER_THREAD
-from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
+from xferlib._core.dtypes import in_native_order, name_of, refuse_saturation, saturates_itself
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
 from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolve_lazy
+from xferlib._transfer.on_device import cast, in_c_order, resolve_lazy
 from xferlib._transfer.plan import Conversion, Plan, TransferPath
 from xferlib.errors import DeviceMemoryError, LayoutError
 
@@ -297,10 +292,8 @@ def host_to_device_async(
     if found.path is TransferPath.STAGED and is_flat:
         job = staging.job(end, info.pointer, order, transfer.finish, is_upward=True)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
-    else:
-        observe.note_host_access(
-            src, backend.pinned_domain, is_write=False
-        )  # of small ones a thread reads pinned memory too
+    else:  # of small ones a thread reads pinned memory too
+        observe.note_host_access(src, backend.pinned_domain, is_write=False)
         try:
             execute = _UPLOADS[found.path] if is_flat else _spread
             execute(Upload(end, dst, info, order), found)

@@ -8,7 +8,7 @@ import numpy as np
 
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import Array, ArrayInfo, HostArray, address, overlaps_itself, refuse_truncated
-from xferlib._core.dtypes import SUPPORTED, refuse_saturation
+from xferlib._core.dtypes import SUPPORTED, in_native_order, refuse_saturation
 from xferlib._core.streams import Stream
 from xferlib._memory import pinned as pinned_module
 from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
@@ -186,7 +186,7 @@ def check_leaf(x: Any, dtype: Any = None, *, is_saturated: bool = False) -> None
 def choose_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that arrives, in native byte order: the one asked for, or that of the source."""
     if dtype is None:
-        return given if given.isnative else given.newbyteorder("=")
+        return in_native_order(given)
     return arrays.check_dtype(dtype, what="dtype")
 
 

@@ -178,9 +178,12 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         if timeout_s is None and not self._job.is_over:
             self._job.help()  # rather than look on
         if not self._job.wait(timeout_s):
-            raise TransferTimeoutError(
-                f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
-            )
+            raise self._make_timeout_error(timeout_s)
+
+    def _make_timeout_error(self, timeout_s: float | None) -> TransferTimeoutError:
+        return TransferTimeoutError(
+            f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
+        )
 
     def cancel(self) -> None:
         """Copy no more than has been begun; the destination holds nothing of use."""
@@ -310,17 +313,14 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         self.check()
         if self._event is not None:
             if self.is_upload:
-                self._order(self._backend.stream_current(self._event_device()))
+                assert self._device is not None
+                self._order(self._backend.stream_current(self._device))
             else:
                 self._await_host(timeout)
         return self._result  # type: ignore[no-any-return]
 
     def __await__(self) -> Generator[Any, None, Result_co]:
         return wait_in_task(self.result)
-
-    def _event_device(self) -> Device:
-        assert self._device is not None
-        return self._device
 
     def _order(self, stream: RawStream) -> None:
         assert self._stream is not None
@@ -335,9 +335,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             pause = threading.Event()
             while not self._backend.event_done(self._event):
                 if time.monotonic() >= deadline:
-                    raise TransferTimeoutError(
-                        f"the transfer of {self._nbytes} bytes did not finish within {timeout} s; call result() again"
-                    )
+                    raise self._make_timeout_error(timeout)
                 pause.wait(50e-6)
         self._backend.event_synchronize(self._event)
         self._note_complete()

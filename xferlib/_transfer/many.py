@@ -25,7 +25,7 @@ from xferlib import _native
 from xferlib._core import arrays, observe, registry, trees
 from xferlib._core.arrays import Array, address, refuse_truncated
 from xferlib._core.backend import Run
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, in_native_order
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
@@ -306,7 +306,7 @@ class SentForm(NamedTuple):
     """The form of trees that go to a device; C reads the first four fields."""
 
     form: Any
-    """Of `replay.tree_calls`."""
+    """Of `replay.calls_in_c`."""
     nbytes: int
     """That the arrays take in a row."""
     cut: Callable[[Array], list[Array]]
@@ -348,21 +348,21 @@ _fetched: dict[Device, list[FetchedForm]] = {}
 
 def _may_keep() -> bool:
     """Whether the form of a tree may decide: no plan's way is to be taken, and no simulator looks."""
-    return observe.listener is None and replay.tree_calls() is not None and plan.may_skip()
+    return observe.listener is None and replay.calls_in_c() is not None and plan.may_skip()
 
 
 def send_tree(tree: Any, backend: str | None, device: DeviceSpec) -> Any:
     """Upload a tree of a form that is known by one call of C; None, and nothing done, for any other."""
     if not _sent or observe.listener is not None:
         return None
-    return replay.tree_calls().send_tree(tree, registry.by_type, trees.LEAVES, device, backend, _sent)
+    return replay.calls_in_c().send_tree(tree, registry.by_type, trees.LEAVES, device, backend, _sent)
 
 
 def fetch_tree(tree: Any, *, is_pinned: bool) -> Any:
     """Download likewise; complete on return."""
     if not _fetched or observe.listener is not None:
         return None
-    return replay.tree_calls().fetch_tree(tree, registry.by_type, trees.LEAVES, is_pinned, _fetched)
+    return replay.calls_in_c().fetch_tree(tree, registry.by_type, trees.LEAVES, is_pinned, _fetched)
 
 
 def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], device: Device) -> list[int]:
@@ -371,7 +371,7 @@ def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], devic
     Returns:
         The numbers of the others.
     """
-    calls = replay.tree_calls()
+    calls = replay.calls_in_c()
     if len(numbers) < 2 or not _may_keep():
         return numbers
     sent = calls.send_pinned([leaves[number] for number in numbers], device)
@@ -385,7 +385,7 @@ def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], devic
 
 def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawStream | None) -> list[Any] | None:
     """Upload leaves of a form that is known; they have been read on return. None, and nothing done, for others."""
-    calls = replay.tree_calls()
+    calls = replay.calls_in_c()
     for form, nbytes, _, _, layout in _sent.get(device, ()) if _may_keep() else ():
         parts = (_native.Part * len(layout.members))()
         if calls.match_form(form, leaves, ctypes.addressof(parts)):
@@ -413,7 +413,7 @@ def keep_upload(
     layout = SlabLayout(packed)
     if alone or not packed or not layout.is_plain or layout.nbytes > _KEPT_MOST:
         return False
-    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    form = replay.calls_in_c().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
     is_apart = backend.cuts_late and len(layout.members) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
@@ -690,7 +690,7 @@ def _describe_staged_leaf(
     leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, device: Device, *, may_permute: bool
 ) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
-    native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
+    native = in_native_order(leaf.dtype)
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None
@@ -1042,7 +1042,7 @@ def find_download(leaves: list[Any], device: Device) -> tuple[FetchedForm, Any] 
     """The form that leaves have, kept from now on, and where their arrays lie; None where C is not to fetch them."""
     if not _may_keep():
         return None
-    calls = replay.tree_calls()
+    calls = replay.calls_in_c()
     for kept in _fetched.get(device, ()):
         parts = (_native.Part * len(kept.layout.members))()
         if calls.match_form(kept.form, leaves, ctypes.addressof(parts)):
@@ -1106,7 +1106,7 @@ def _fetch(
         raise
     if through.size:
         memory = through.copy()
-    found: list[Any] = replay.tree_calls().cut_form(kept.form, leaves, memory)
+    found: list[Any] = replay.calls_in_c().cut_form(kept.form, leaves, memory)
     return found
 
 
@@ -1128,7 +1128,7 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> tuple[
     layout = SlabLayout(found_kinds, has_gaps=True)  # of which a kernel copies 16 bytes at a time
     if len(layout.members) < 2 or layout.nbytes > _KEPT_MOST:
         return None
-    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    form = replay.calls_in_c().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return None
     sizes = [kind.nbytes for kind in found_kinds for _ in kind.members]

@@ -434,8 +434,10 @@ _routes = _Routes()
 
 def copy_to(x: Any, spec: Any, stream: Any) -> Array | None:
     """`xferlib.copy_to` between accelerators; None, a no-op, in every case that the long way must look at."""
-    owner = _find_device_backend(x)
-    if owner is None or type(spec) not in _SPECS:
+    if observe.active is not None or device.opened or type(spec) not in _SPECS:
+        return None
+    owner = registry.by_type.get(type(x))
+    if owner is None or not owner.capabilities.streams:
         return None
     info = owner.view(x)
     if info.dtype not in SUPPORTED or (route := _routes.find(info, x, spec)) is None:
@@ -444,14 +446,6 @@ def copy_to(x: Any, spec: Any, stream: Any) -> Array | None:
     if stream is not None:
         target = target._replace(stream=raw_stream(stream, target.device))
     return _carry(x, info, info.dtype, giver, target)
-
-
-def _find_device_backend(x: Any) -> Backend | None:
-    """The backend of an array that may be on an accelerator, where nothing is recorded; None in any other case."""
-    if observe.active is not None or device.opened:
-        return None
-    owner = registry.by_type.get(type(x))
-    return owner if owner is not None and owner.capabilities.streams else None
 
 
 # --- every copy
@@ -647,10 +641,6 @@ def _send_by_host(
 
 
 # --- before or after a copy
-
-
-def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def cast_on_current(src: Array, dst: Array) -> None:

@@ -106,14 +106,6 @@ class Cutting(NamedTuple):
     """Whether chunks are filled or emptied past the processor's caches, where nothing goes in the other direction."""
 
 
-def cut(nbytes: int, unit: int, budget: threads.Crew, most: int, *, is_upload: bool) -> Cutting:
-    """How a transfer in a loop is cut, of an array whose pieces begin at multiples of ``unit``; as `limits` says."""
-    setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 5)()
-    _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
-    blocks, first, largest, workers, is_past_caches = found
-    return Cutting(blocks, first, largest, workers, bool(is_past_caches))
-
-
 def limits(budget: threads.Crew, most: int) -> dict[str, int]:
     """The sizes and numbers by which transfers are cut, whose threads take up to ``most`` bytes at a time."""
     return {
@@ -171,7 +163,7 @@ class Plan:
     asks_pinned: bool = False
     """The rest is that of pageable memory; pinned memory has another plan."""
     order: tuple[int, ...] = ()
-    """Of `Path.PERMUTED`: the array's axes in the order of memory."""
+    """Of `TransferPath.PERMUTED`: the array's axes in the order of memory."""
     is_c: bool = False
     """Threads of C, which need no GIL, can stage it: an array may have too many axes."""
     form: HostForm | None = None
@@ -279,7 +271,7 @@ def compile_plan(
             and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
-            native = given if given.isnative else given.newbyteorder("=")
+            native = dtypes.in_native_order(given)
             sent = compile_plan(
                 shape, strides, given, native, means, is_upload, is_blocking, may_permute, may_cast, memory, forced
             )
@@ -340,11 +332,17 @@ def _uses_driver_copy(nbytes: int, means: Means, memory: Memory) -> bool:
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
-    """How threads of C cut a transfer; where they cannot stage, one thread takes a part after the other."""
+    """How threads of C cut a transfer of pieces that begin at multiples of ``unit``, as `limits` says.
+
+    Where they cannot stage, one thread takes a part after the other.
+    """
     if not means.stages:
         most = min(MEDIUM_NBYTES, means.most_piece, nbytes)
         return Cutting(-(-nbytes // most), most, most, 1)
-    return cut(nbytes, unit, means.budget, means.most_piece, is_upload=is_upload)
+    setup, found = _native.Setup(is_upward=is_upload, **limits(means.budget, means.most_piece)), (ctypes.c_int64 * 5)()
+    _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
+    blocks, first, largest, workers, is_past_caches = found
+    return Cutting(blocks, first, largest, workers, bool(is_past_caches))
 
 
 def of(

@@ -94,8 +94,6 @@ def prepare(
 _numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
-_KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
-"""DLPack's codes of dtypes, by NumPy's kinds."""
 _OF_DRIVER = (
     "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured",
     "batch", "beside",
@@ -117,7 +115,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     _replay = _native.replay()
     if _replay is None:
         return to_device, to_host
-    elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
+    elements = [*map(_element, map(np.dtype, DTYPES))]
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
         names = dtype.name, dtype.char, dtype.str, dtype.str[1:]
@@ -145,15 +143,18 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     return found
 
 
+def _element(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int, int, int]:
+    """A dtype as the C has it: with DLPack's kind, its bits and its bytes."""
+    kind, bits, _ = dtypes.dlpack_type(dtype)
+    return dtype, kind, bits, dtype.itemsize
+
+
 def _add_elements(numbers: dict[Any, int], met: dict[str, np.dtype[Any]]) -> None:
     """Tell the C of small floats; ``numbers`` is its table of elements by dtypes, types and names."""
-    elements = []
-    for name in dtypes.SMALL_FLOATS:
-        dtype = met[name]
-        code, bits, _ = dtypes.dlpack_type(dtype)
-        elements.append((dtype, code, bits, dtype.itemsize))
+    small = [met[name] for name in dtypes.SMALL_FLOATS]
+    for name, dtype in zip(dtypes.SMALL_FLOATS, small, strict=True):
         numbers |= dict.fromkeys((dtype, dtype.type, name), dtypes.number_of(dtype))
-    _replay.add_elements(elements)
+    _replay.add_elements([*map(_element, small)])
 
 
 def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
@@ -169,8 +170,8 @@ def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], .
     return found
 
 
-def tree_calls() -> Any:
-    """Functions in C for trees of one form; None without the C.
+def calls_in_c() -> Any:
+    """Functions in C for trees of one form, and for the batches of a loop; None without the C.
 
     - ``keep_form(leaves, numbers, places)``: what is kept of arrays that travel together, by their numbers among the
       leaves, and of the others, which are no arrays; None where one is not plain bytes in C order.
@@ -178,15 +179,8 @@ def tree_calls() -> Any:
     - ``match_form(kept, leaves, address)``: whether leaves have that form; the `Part` of each array at the address then
       says where it lies.
     - ``cut_form(kept, leaves, memory)``: the leaves, with views of an array of bytes in the places of those arrays.
-    """
-    return _replay if _is_bound else None
-
-
-def batch_calls() -> Any:
-    """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
-
     - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed,
-      hidden_ns, provide, provide_beside)``
+      hidden_ns, provide, provide_beside)``: hands out the batches, see `reader.c`.
     """
     return _replay if _is_bound else None
 
@@ -304,9 +298,9 @@ def _add_device(device: Device, library: int | None = None) -> int:
     functions = {
         "empty": direct.empty, "maker": direct.maker, "maker_on": direct.maker_on, "pointer": direct.pointer,
         "stream": direct.stream, "is_current": direct.is_current,
-        "empty_on": direct.empty_on or functools.partial(_empty_on, part, device),
+        "empty_on": direct.empty_on or functools.partial(_empty_on, part, device, None),
         "hold": functools.partial(_hold, part, device), "memory": direct.memory,
-        "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
+        "empty_between": functools.partial(_empty_on, part, device, direct.empty_between),
         "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),
         "stage_setup": functools.partial(staging.prepare_stream, part, device),
         "stage_finish": functools.partial(staging.continue_transfer, part, device),
@@ -319,13 +313,6 @@ def _add_device(device: Device, library: int | None = None) -> int:
 
 
 def _empty_on(
-    backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream | None
-) -> Array:
-    """A new array of a stream; None is the current one."""
-    return backend.empty(shape, dtype, device=device, stream=stream or backend.stream_current(device))
-
-
-def _empty_between(
     backend: Backend,
     device: Device,
     make: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None,
@@ -333,10 +320,9 @@ def _empty_between(
     dtype: np.dtype[Any],
     stream: RawStream | None,
 ) -> Array:
-    """A new array for work on the stream alone."""
-    if make is None:
-        return _empty_on(backend, device, shape, dtype, stream)
-    return make(shape, dtype, stream or backend.stream_current(device))
+    """A new array of a stream, None is the current one, by the function or, without one, by the backend's `empty`."""
+    order = stream or backend.stream_current(device)
+    return make(shape, dtype, order) if make is not None else backend.empty(shape, dtype, device=device, stream=order)
 
 
 def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None, source: HostArray | None) -> None:

@@ -35,7 +35,7 @@ import numpy as np
 from xferlib._api import creation, transfers
 from xferlib._core import registry
 from xferlib._core.arrays import UNWRITABLE, HostArray, address_in_order, refuse_truncated, share_memory
-from xferlib._core.dtypes import name_of
+from xferlib._core.dtypes import in_native_order, name_of
 from xferlib._memory.buffers import host_cache
 from xferlib._runtime.process import reset_in_child
 from xferlib._transfer import describe
@@ -608,9 +608,8 @@ class Operand(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype = self.source.dtype
         # The ranks reduce bytes as numbers of this machine; `load` swaps those of another order on the way.
-        return dtype if dtype.isnative else dtype.newbyteorder("=")
+        return in_native_order(self.source.dtype)
 
     @property
     def nbytes(self) -> int:

@@ -13,7 +13,6 @@ import functools
 import math
 import struct
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -23,9 +22,8 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core.dtypes import DTYPES, SMALL_FLOATS, dlpack_type, name_of
-from xferlib._runtime import process, threads
-from xferlib._runtime.checks import user_site
-from xferlib.errors import KernelCompileError, KernelError, XferError, XferWarning
+from xferlib._runtime import checks, process, threads
+from xferlib.errors import KernelCompileError, KernelError, XferError
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Node, Program, facts, layout_of_call
 from xferlib.kernels.native_source import HEAD, STORED_BLOCK, FailureSite, NativeSource
@@ -183,11 +181,6 @@ def kernel_of(program: Program) -> NativeKernel:
     return found
 
 
-def _warn(message: str) -> None:
-    site = user_site()
-    warnings.warn_explicit(message, XferWarning, site.file, site.line)
-
-
 class _BackgroundCompiler:
     """A thread that compiles one program after the other, started at the first need."""
 
@@ -253,7 +246,7 @@ class _BackgroundCompiler:
     def _tell(self) -> None:
         if not self._is_told:
             self._is_told = True
-            _warn(
+            checks.warn(
                 f"kernels stay on the NumPy engine, for they cannot be compiled: {self.problem}; mend the compiler, or "
                 "set XFERLIB_CPU=numpy"
             )
@@ -262,7 +255,7 @@ class _BackgroundCompiler:
         """Warn of the first error that was xferlib's own, once."""
         if self._fault:
             fault, self._fault = self._fault, ""
-            _warn(
+            checks.warn(
                 f"a kernel stays on the NumPy engine, whose results are the same, by {fault}; report it with the "
                 "kernel and what it raises with XFERLIB_CPU=native, or set XFERLIB_CPU=numpy"
             )

@@ -1,4 +1,4 @@
-"""Contexts and devices made current for a while."""
+"""The driver's errors as typed ones, contexts made current for a while, and Python functions that it calls."""
 
 from __future__ import annotations
 

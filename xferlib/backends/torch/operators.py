@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,12 @@ from torch.utils._device import DeviceContext
 
 from xferlib._core import arrays, registry
 from xferlib._core.dtypes import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
-from xferlib._runtime import process
+from xferlib._runtime import checks, process
 from xferlib._runtime.checks import Site, user_site
 from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together
 from xferlib.backends.torch.elementwise import binary, unary
 from xferlib.backends.torch.extensions import product
-from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, XferError, XferWarning
+from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, XferError
 
 _HOLDS = {
     (one, two): np.can_cast(FROM_TORCH[one], FROM_TORCH[two], "same_kind") for one in FROM_TORCH for two in FROM_TORCH
@@ -276,7 +275,7 @@ def _tell(text: str, remedy: str) -> None:
     if site in _told or site.file.startswith(_TORCH_FOLDER):
         return
     _told.add(site)
-    warnings.warn_explicit(f"{text}; {remedy}", XferWarning, site.file, site.line)
+    checks.warn(f"{text}; {remedy}")
 
 
 _told: set[Site] = set()
