@@ -310,10 +310,11 @@ class Feed:
             return
         if self._is_dropped and not waits:  # a program's last objects are collected when modules have no names any more
             return
-        batches = self._drop()
-        for batch in batches:
-            batch.cancel()
-        self._is_dropped = True
+        with deferred:  # a batch that is in neither list would die under its copy
+            batches = self._drop()
+            for batch in batches:
+                batch.cancel()
+            self._is_dropped = True
         if waits:
             self._await_end()
             for batch in batches:
