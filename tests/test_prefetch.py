@@ -566,6 +566,51 @@ def test_a_closed_prefetcher_needs_nothing_of_a_module_when_it_is_collected(monk
             prefetcher.__del__()
 
 
+def test_a_prefetcher_whose_close_was_interrupted_ends_its_thread_when_it_is_dropped() -> None:
+    """Ctrl-C at each line of a close: no thread waits for the interpreter's end, no copy is without its memory."""
+    for count in itertools.count():
+        ended, left = threading.Event(), [count]
+
+        def source(ended: threading.Event = ended) -> Iterator[np.ndarray[Any, Any]]:
+            try:
+                for number in itertools.count():
+                    yield array(number, (100, 999))
+            finally:
+                ended.set()
+
+        def strike(frame: Any, event: str, _: Any, left: list[int] = left) -> Any:
+            if frame.f_code.co_qualname not in ("Feed.close", "Feed._drop"):
+                return None
+            if event == "line":
+                left[0] -= 1
+                if left[0] < 0:
+                    sys.settrace(None)
+                    signal.raise_signal(signal.SIGINT)
+            return strike
+
+        with batches_read_by("thread"):
+            prefetcher: Any = xl.prefetch(source())
+            next(prefetcher)
+        feed = prefetcher._feed
+        is_waiting = False
+        while not is_waiting:  # for room, without which it looks at nothing
+            with feed._changed:
+                is_waiting = feed._phase.name == "IDLE" and not feed._has_room
+        del feed
+        tracing = sys.gettrace()
+        sys.settrace(strike)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                prefetcher.close()
+        finally:
+            sys.settrace(tracing)
+        del prefetcher
+        assert ended.wait(60.0), count
+        if left[0] >= 0:
+            break
+    assert count > 3
+
+
 class Rebuilt:
     """A container of one array; a function is called where the main thread rebuilds it."""
 

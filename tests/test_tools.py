@@ -178,6 +178,11 @@ def test_an_installation_is_never_silent_and_its_output_is_kept(
     assert all(" s: starting" in line or " s: Collecting numpy" in line for line in lines)
 
 
+def test_the_output_of_an_installation_may_be_no_text() -> None:
+    script = load("install_packages")
+    assert script.run([sys.executable, "-c", r"import os; os.write(1, b'gcc: \xff\n')"]) == (0, "gcc: \\xff\n")
+
+
 def test_a_failed_installation_tells_what_pip_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +193,7 @@ def test_a_failed_installation_tells_what_pip_said(
 
 
 SETTINGS = """\
+:env:.config-file='pip.conf'
 :env:.find-links='/b /c'
 :env:.timeout='9'
 global.find-links='/a'

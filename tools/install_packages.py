@@ -39,11 +39,11 @@ UV_OPTIONS = {
 }  # fmt: skip
 """The settings of pip that choose packages, and uv's options for them."""
 WITHOUT_EFFECT = frozenset({
-    "cache-dir", "compile", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-color", "no-compile",
-    "no-input", "no-warn-script-location", "progress-bar", "quiet", "require-virtualenv", "retries",
+    "cache-dir", "compile", "config-file", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-color",
+    "no-compile", "no-input", "no-warn-script-location", "progress-bar", "quiet", "require-virtualenv", "retries",
     "root-user-action", "timeout", "verbose",
 })  # fmt: skip
-"""Those that do not."""
+"""Those that do not; what stands in the file of `config-file` is listed too."""
 
 
 def install(*arguments: str, every_s: float = EVERY_S) -> tuple[int, str]:
@@ -122,7 +122,9 @@ def run(command: list[str], *, every_s: float = EVERY_S, environ: dict[str, str]
     begun = time.monotonic()
     output: list[str] = []
     step = "starting"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace", env=environ
+    ) as process:  # a compiler's bytes need not be text of this locale
         assert process.stdout is not None
         for line in _lines(process.stdout, every_s):
             if line is None:

@@ -22,6 +22,10 @@ METHODS: list[Callable[[Any], Any]] = [
     lambda x: x.cumsum(), lambda x: x.cumsum(1), lambda x: x.cumprod(0), lambda x: x.flatten(),
     lambda x: x.T.flatten(), lambda x: x.nonzero(), lambda x: x.repeat(2), lambda x: x.repeat(3, axis=0),
     lambda x: (x / 2).round(), lambda x: x.swapaxes(0, -1), lambda x: x.itemsize, lambda x: x.nbytes,
+    lambda x: x.repeat(repeats=2), lambda x: x.repeat(3, 0), lambda x: x.argsort(axis=1), lambda x: x.clip(),
+    lambda x: x.clip(min=0, max=2), lambda x: x.swapaxes(1, 0), lambda x: x.dot(x.T),
+    lambda x: x[0].dot(b=x[1]), lambda x: x.dot(2), lambda x: x[0].conj(), lambda x: x.cumsum(axis=1),
+    lambda x: x.cumprod(axis=0), lambda x: x.flatten(), lambda x: x.round(decimals=0),
     lambda x: x.transpose(), lambda x: x.transpose((1, 0)), lambda x: x[None].transpose(2, 0, -2), lambda x: x.T,
     lambda x: x[:, None].mT, lambda x: divmod(x, 3),
     lambda x: divmod(7, x + 20), lambda x: x == None, lambda x: x != "text",  # noqa: E711

@@ -131,6 +131,12 @@ def test_functions_along_one_axis_are_numpys(backend: str, name: str, data: Any)
     _check(name, x, ulp=8 if "ddof" in options else 1, is_refused="arg" not in name, **options)
 
 
+@pytest.mark.parametrize("name", ["nancumsum", "nancumprod"])
+@pytest.mark.parametrize("axis", [(), (0,), 2, 0.0])
+def test_what_is_no_axis_is_refused(backend: str, name: str, axis: Any) -> None:
+    _check(name, np.ones((2, 3)), axis=axis)
+
+
 METHODS = [
     "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
     "linear", "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest",

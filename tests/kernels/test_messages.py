@@ -174,6 +174,21 @@ def test_traced_function(function, words, line):
     assert "^" in message.splitlines()[-1]
 
 
+OPERANDS = {0: lambda x: (), 1: lambda x: (x,), 2: lambda x: (x, x), 3: lambda x: (x, x, x)}
+
+
+@pytest.mark.parametrize(("name", "takes"), [("erf", 1), ("i0", 1), ("xlogy", 2), ("logaddexp2", 2)])
+@pytest.mark.parametrize("count", OPERANDS)
+def test_a_function_that_is_made_of_others_says_how_many_operands_it_takes(name, takes, count):
+    def call(x, /):
+        return getattr(x.__array_namespace__(), name)(*given(x))
+
+    given = OPERANDS[count]
+    if count != takes:
+        with pytest.raises(KernelTypeError, match=rf"{name}\(\) takes {takes} operand\(s\), {count} were given"):
+            elementwise(call)(X)
+
+
 def test_recursion_in_a_traced_function():
     with pytest.raises(KernelSyntaxError, match="recurses without end"):
         elementwise(_recurses)(X)

@@ -683,7 +683,7 @@ def searchsorted(
 Axes = int | tuple[int, ...]
 
 
-def repeat(lib: Primitives, x: Array, repeats: Any, /, axis: int | None = None) -> Array:
+def repeat(lib: Primitives, x: Array, /, repeats: Any, axis: int | None = None) -> Array:
     """Repeat each element; waits for the values if ``repeats`` is an array."""
     x = lib.array("repeat", x)
     if axis is None:

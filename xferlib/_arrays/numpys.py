@@ -136,7 +136,7 @@ def _make_cumulative(name: str, value: int, doc: str) -> Function:
     def accumulate(xp: Namespace, a: Array, axis: int | None = None, dtype: Any = None) -> Array:
         filled = _fill_nan(xp, a, _info(name, a), value)
         standard = getattr(xp, name.replace("nancum", "cumulative_"))
-        return standard(_flat(xp, filled) if axis is None else filled, axis=axis or 0, dtype=dtype)
+        return standard(_flat(xp, filled) if axis is None else filled, axis=0 if axis is None else axis, dtype=dtype)
 
     return _set_name(name, accumulate, doc)
 

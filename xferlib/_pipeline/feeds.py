@@ -152,7 +152,8 @@ class Feed:
         self._ready: deque[AnyBatch] = deque()
         self._end: BaseException | None = None
         """The error that ended the source: StopIteration, or its own."""
-        self._is_closed = False
+        self._is_closed = self._is_dropped = False
+        """Nothing more is taken, from the first step of `close` on; nothing is left to let go of, behind the last."""
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
@@ -307,11 +308,13 @@ class Feed:
         """
         if self._is_forked:  # the parent's thread may have held the locks
             return
-        if self._is_closed and not waits:  # a program's last objects are collected when modules have no names any more
+        if self._is_dropped and not waits:  # a program's last objects are collected when modules have no names any more
             return
-        batches = self._drop()
-        for batch in batches:
-            batch.cancel()
+        with deferred:  # a batch that is in neither list would die under its copy
+            batches = self._drop()
+            for batch in batches:
+                batch.cancel()
+            self._is_dropped = True
         if waits:
             self._await_end()
             for batch in batches:

@@ -157,7 +157,7 @@ class OwnThread(threading.Thread):
 # - the switch to another stream and back around a call into a library that follows the current one;
 # - the hand-over of device memory to the guard that frees it (`backends/cuda/memory.py`);
 # - the note of a transfer that the simulator puts off (`handle`);
-# - the start of a feed's and a device's threads, and the end of those of `stream_map`;
+# - the start of a feed's and a device's threads, the close of a feed, and the end of the threads of `stream_map`;
 # - the begin of a capture, and its end;
 # - the begin of an operation of MPI, and its note.
 #

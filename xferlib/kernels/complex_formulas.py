@@ -300,7 +300,7 @@ def _expm1(f: Functions, x: Real, y: Real) -> Pair:
 
 
 def _set_limits(f: Functions, x: Real, y: Real, found: Pair, least: float) -> Pair:
-    """An exponential, whose limits where ``x`` is infinite are ``least`` and infinity, whatever the angle ``y``."""
+    """An exponential, which is ``least`` or infinity where ``x`` is infinite and the angle ``y`` is not finite."""
     real, imag = found
     is_vague = f.unlike(y.is_finite())
     gone, endless = f.both(x.compare("eq", -np.inf), is_vague), f.both(x.compare("eq", np.inf), is_vague)

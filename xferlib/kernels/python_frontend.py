@@ -468,11 +468,11 @@ _apply: Any = apply
 
 def _convert_operands(name: str, ufunc: np.ufunc, args: tuple[Any, ...]) -> list[Any]:
     """The operands in the dtypes to which ``ufunc`` converts them."""
-    b = builder_of(args, name)
     kinds = [
         FLOAT32 if isinstance(each, np.dtype) and small_float(each) is not None else each
         for each in _operand_kinds(name, args, ufunc.nin)
     ]
+    b = builder_of(args, name)
     try:
         given: Any = (*kinds, *[None] * ufunc.nout)
         dtypes = ufunc.resolve_dtypes(given)[: len(args)]

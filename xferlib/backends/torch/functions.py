@@ -603,7 +603,7 @@ def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
     return dtypes.back(torch.flip(dtypes.view_movable(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
-def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, /, repeats: int | Tensor, axis: int | None = None) -> Tensor:
     """Repeat each element, as often as a number or a tensor of one for each says.
 
     Raises:
