@@ -7,6 +7,7 @@ import ctypes
 import functools
 import gc
 import itertools
+import re
 import struct
 import sys
 import sysconfig
@@ -131,6 +132,20 @@ def test_a_module_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_native, "checksum", lambda: 12345)
     with pytest.raises(ImportError, match=r"other C files; run python -m xferlib\._native\.build"):
         _native.load_calls(_native.MODULE)
+
+
+@compiled
+def test_constants_of_python_that_c_returns_are_counted() -> None:
+    """Python 3.11 counts their references. Headers of 3.12 do not, and what they have made runs in 3.11 too."""
+    folder = Path(_native.CALLS_SOURCE).parent
+    used = {name for path in folder.glob("*.c") for name in re.findall(r"\bPy_RETURN_\w+", path.read_text("utf-8"))}
+    counted = re.findall(r"#define (Py_RETURN_\w+) return Py_NewRef", Path(folder, "calls.h").read_text("utf-8"))
+    assert used <= {*counted}
+    module: Any = _native._load_calls()[0]
+    before = sys.getrefcount(None)
+    for _ in range(1000):
+        module.inherit_vectorcall(type(xl.elementwise(lambda x: x)))
+    assert sys.getrefcount(None) > before - 500
 
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

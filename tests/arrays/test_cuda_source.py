@@ -25,6 +25,7 @@ from xferlib.backends.base import (
 )
 from xferlib.errors import UnsupportedError
 from xferlib.kernels import reductions
+from xferlib.kernels.reduction import ReductionKernel
 from xferlib.testing import arrays as core_arrays
 from xferlib.testing import fresh_registry, load_backend
 
@@ -149,7 +150,8 @@ def test_the_second_call_of_a_reduction_is_bound_to_one_step_whose_outputs_have_
     bound: list[Any] = []
     d = source.put(X.astype(core_arrays.check_dtype(dtype)))
     monkeypatch.setattr(backend, "repeat_call", lambda *given, **_: bound.append(given[4]))
-    reduce = getattr(reductions, name)
+    # With a table of calls of its own: that of a ready-made one is full behind many tests, and keeps few new calls.
+    reduce: Any = reductions._make_var(0) if name == "var" else ReductionKernel(getattr(reductions, name).definition)
     first, _ = reduce(d, axis=1), reduce(d, axis=1)
     (outputs,) = bound
     assert [each[:3] for each in outputs] == [(first.shape, first.dtype, None)]

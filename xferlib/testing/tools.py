@@ -249,15 +249,31 @@ def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> 
     Raises:
         ConfigError: No such setting, or a value that it cannot have; nothing has changed.
     """
-    before = process.get() if environ is None else process._read(environ)
+    outside = process.get()
+    before = outside if environ is None else process._read(environ)
     given = process._environment if environ is None else before
-    with (
-        replace_attribute(process, "_config", before),
-        replace_attribute(process, "_environment", given),
-        replace_attribute(registry, "_process_choices", registry._process_choices),
-    ):
-        process.configure(**settings)
-        yield process.get()
+    inside = before
+    try:
+        with (
+            replace_attribute(process, "_config", before),
+            replace_attribute(process, "_environment", given),
+            replace_attribute(registry, "_process_choices", registry._process_choices),
+        ):
+            _tell_watchers(outside, before)
+            process.configure(**settings)
+            try:
+                yield process.get()
+            finally:
+                inside = process.get()
+    finally:
+        _tell_watchers(inside, outside)
+
+
+def _tell_watchers(before: Any, now: Any) -> None:
+    """Tell those who follow settings of each that has another value, as `configure` does."""
+    for name, follow in process.watchers.items():
+        if getattr(before, name) != getattr(now, name):
+            follow()
 
 
 @contextmanager

@@ -9,6 +9,17 @@
 
 #include <stdint.h>
 
+/* Headers of Python 3.12 and later return these without a reference, as they never die there. In 3.11 they do, and the module that
+   such headers have made runs there, too. */
+#undef Py_RETURN_NONE
+#undef Py_RETURN_TRUE
+#undef Py_RETURN_FALSE
+#undef Py_RETURN_NOTIMPLEMENTED
+#define Py_RETURN_NONE return Py_NewRef(Py_None)
+#define Py_RETURN_TRUE return Py_NewRef(Py_True)
+#define Py_RETURN_FALSE return Py_NewRef(Py_False)
+#define Py_RETURN_NOTIMPLEMENTED return Py_NewRef(Py_NotImplemented)
+
 typedef uint64_t word;
 
 /* --- the module's functions */
