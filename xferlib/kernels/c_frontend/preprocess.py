@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.source_lines import caret
@@ -167,6 +167,8 @@ class _Branches:
     at: int
     was_read: bool
     """Whether the lines around it are read."""
+    is_sure: bool
+    """Whether the compiler reads this branch, too, if it is read here."""
     is_read: bool = False
     is_over: bool = False
     """Whether no later branch is read."""
@@ -220,12 +222,16 @@ class Preprocessor:
     def _is_read(self) -> bool:
         return not self._open or self._open[-1].is_read
 
+    @property
+    def _is_sure(self) -> bool:
+        return not self._open or self._open[-1].is_sure
+
     # --- directives
     def _directive(self, line: list[Token]) -> None:
         name = line[1].text if len(line) > 1 else ""
         rest = line[2:]
         if name in ("if", "ifdef", "ifndef"):
-            self._open.append(_Branches(line[0].at, self._is_read))
+            self._open.append(_Branches(line[0].at, self._is_read, self._is_sure))
             self._branch(line, name, rest)
         elif name in ("elif", "else", "elifdef", "elifndef", "endif"):
             if not self._open:
@@ -250,7 +256,7 @@ class Preprocessor:
                 line, f"#{name} is not supported; of the preprocessor a snippet has #define, #if, #include and #pragma"
             )
 
-    def _fail(self, line: list[Token], message: str) -> NoReturn:
+    def _fail(self, line: list[Token], message: str) -> None:
         raise self.source.error(message, line[0].at)
 
     def _include(self, line: list[Token]) -> None:
@@ -289,7 +295,8 @@ class Preprocessor:
         if holds is None:
             text = " ".join(each.text for each in line).replace("# ", "#")
             self._fail(line, f"condition {text!r} is decided by the compiler of a GPU; write the branch that is meant")
-        found.is_read = found.is_over = holds
+        found.is_read, found.is_over = holds is not False, holds is True
+        found.is_sure = found.is_sure and holds is not None
 
     def _is_defined(self, name: str) -> bool | None:
         if name in self.macros or name in _COMPILERS:
