@@ -100,7 +100,7 @@ class _State(NamedTuple):
 
 
 def _state_of(given: Any) -> _State:
-    """Read the result of `_State.described`, or a copy of it that went through JSON."""
+    """Read the result of `_State.describe`, or a copy of it that went through JSON."""
     try:
         algorithm, numbers, path, spawned, block = (given[name] for name in ("algorithm", *_State._fields))
         found = _State(_seed_of(numbers), _numbers(path), *_numbers((spawned, block)))

@@ -147,6 +147,8 @@ def test_the_preprocessor_reads_tokens(operation: str, expected: list[float]) ->
         ("__shared__ float s[3]; y = x", "__shared__ is not supported", 0),
         ("const int q = 1; q = 2; y = x", "'q' is read-only here", 17),
         ("int q[2][2]; int (*p)[2] = &q[0]; y = x", "a pointer to a row of an array is not supported", 28),
+        ("int q[][0] = {1}; y = x", "a row of this array has no elements", 13),
+        ("int q[2][0] = {{1}, {2}}; y = x", "a row of this array has no elements", 14),
         ("while (true) y = x;", "a loop without a condition, break or return has no end", 0),
         ('printf("%d", 3); y = x', "unknown function 'printf'", 0),
         ("int q = 3; y = q(x)", "'q' is a variable, and not a function", 15),

@@ -101,6 +101,12 @@ KERNELS = {
     "two dimensions": (
         "", "T a[2][3]; for (int j = 0; j < 2; j++) for (int k = 0; k < 3; k++) a[j][k] = x * j + k; y = a[1][2];",
         lambda v: v + 2),
+    "a first extent that the values say": (
+        "", """T a[][3] = {{x, 2}, {4, 5, 6}, 7}, b[][2][2] = {{{1}, {x}}, {5, 6, 7, 8}};
+        typedef T row[2]; row c[] = {{1}, {x}};
+        y = a[0][2] + 10 * a[1][0] + 100 * a[2][0] + sizeof(a) + b[0][0][1] + b[0][1][0] * b[1][1][1] + c[0][1];
+        y += c[1][0];""",
+        lambda v: 812 + 8 * v + v),
     "array in a loop": (
         STATE, "int m = max(x, 0.); unsigned s[] = {1, m}, f = 0; for (int j = 0; j < m % 4; j++) f ^= step(s); y = f",
         _steps),

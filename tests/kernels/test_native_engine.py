@@ -643,6 +643,22 @@ def laid_out(values: Array, layout: str) -> Array:
     return values
 
 
+def test_calls_that_c_leaves_to_python_lose_no_reference() -> None:
+    """On 3.11 the objects that say so are counted, also where the headers of a later Python have compiled C."""
+    constants = (None, False, NotImplemented)
+    held = [each for each in constants for _ in range(100)]  # or the process would end before the test
+    with configured(cpu="native"):
+        x = np.arange(4.0)
+        ADD(x, x)
+        ADD(x, x)  # from here on C looks first
+        before = [sys.getrefcount(each) for each in constants]
+        for _ in range(50):
+            ADD(x.astype(">f8"), x)
+        after = [sys.getrefcount(each) for each in constants]
+    del held
+    assert all(now > then - 25 for then, now in zip(before, after, strict=True))
+
+
 @given(
     st.tuples(st.integers(0, 5), st.integers(0, 6)), st.sampled_from(LAYOUTS), st.sampled_from(LAYOUTS),
     st.sampled_from(["new", "c", "f", "step", "back", "x", "y"]), st.sampled_from(["f4", "i2", "c16"]),

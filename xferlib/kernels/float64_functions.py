@@ -126,11 +126,6 @@ def bits(x: Real) -> Word:
     return Word(x.b, x.b.bitcast(x.node, UINT64))
 
 
-def always(b: Builder) -> Node:
-    """The condition of a value that always holds."""
-    return b.const(True, BOOL)
-
-
 def at_least(x: Real, least: float) -> Real:
     """The greater one; the number of NaN."""
     return x.where(x.compare("gt", least), least)
@@ -155,11 +150,6 @@ def sum_of(large: Real, small: Real) -> tuple[Real, Real]:
 def head(x: Real, count: int = 27) -> Real:
     """``x`` without its ``count`` lowest bits."""
     return (bits(x) & -(1 << count)).real()
-
-
-def add(x: Real, y: Real) -> tuple[Real, Real]:
-    """The rounded sum of any two numbers and its rounding error (Knuth, TAOCP 2, section 4.2.2)."""
-    return two_sum(x, y)
 
 
 def split(x: Real) -> tuple[Real, Real]:
@@ -210,7 +200,7 @@ def product_of_pairs(x: Pair, y: Pair) -> Pair:
 
 
 def sum_of_pairs(x: Pair, y: Pair) -> Pair:
-    high, low = add(x[0], y[0])
+    high, low = two_sum(x[0], y[0])
     return sum_of(high, low + (x[1] + y[1]))
 
 
@@ -321,10 +311,6 @@ def _scale_power(count: Word, grown: Real, factor: int = 0) -> Real:
     return scale(high, low, exponent + factor)
 
 
-def _rare_exp(x: Real) -> Real:
-    return _large_exp(x, 0)
-
-
 def _large_exp(x: Real, factor: int) -> Real:
     """``exp(x) * 2 ** factor``."""
     rest, _, _, count = _reduce_exponent(clamp(x, 800.0))
@@ -358,7 +344,7 @@ def _expm1_parts(x: Real) -> tuple[Real, Real]:
     power, missing = _power_of(count)
     high, low = split(power)
     low = low + power * missing
-    less, lost = add(high, x.of(-1.0))
+    less, lost = two_sum(high, x.of(-1.0))
     total, error = sum_of(less, high * first)
     return total, ((high * second + low * (first + second)) + low) + (error + lost)
 
@@ -428,10 +414,6 @@ def _cosh(x: Real) -> tuple[Real, Node]:
     return (more + (error + low)) * 0.5, size.compare("lt", _LARGE_EXPONENT)
 
 
-def _rare_cosh(x: Real) -> Real:
-    return _large_exp(abs(x), -1)
-
-
 TANH = Table("tanh", (_EXPONENTIAL["tanh_place"], _EXPONENTIAL["tanh_value"]))
 _TANH_LEAST, _TANH_MOST = 0x3FC0000000000000, 0x4036000000000000
 """The bits of 1/8, below which there is no table, and of 22, where the value is 1."""
@@ -448,10 +430,6 @@ def _tanh(x: Real) -> tuple[Real, Node]:
     slope = (1.0 - known) * (1.0 + known)
     value = known + slope * small / (1.0 + known * small)
     return with_sign(value, x), x.compare("eq", x)
-
-
-def _rare_tanh(x: Real) -> Real:
-    return x
 
 
 # --- logarithms
@@ -510,6 +488,7 @@ def _take_apart(x: Word, table: Table, lost: int = 0) -> _Parts:
 
 
 def _log_in(base: _Base, x: Word, lost: int = 0) -> Real:
+    """The logarithm of a positive number of these bits, divided by ``2 ** lost``."""
     parts = _take_apart(x, base.table, lost)
     rest = parts.rest
     known, known_rest = parts.row.at(base.table, 1), parts.row.at(base.table, 2)
@@ -521,11 +500,6 @@ def _log_in(base: _Base, x: Word, lost: int = 0) -> Real:
         rest = first * base.factor
     high, low = sum_of(known, rest)
     return high + (low + (known_rest + tail))
-
-
-def log_of_number(x: Word, lost: int = 0) -> Real:
-    """The natural logarithm of a positive number of these bits, divided by ``2 ** lost``."""
-    return _log_in(_NATURAL, x, lost)
 
 
 def _make_log(base: _Base) -> OwnFunction:
@@ -548,7 +522,7 @@ def _special_log(x: Real, found: Real) -> Real:
 
 def _log1p_of(x: Real, more: Real | None = None) -> Real:
     """``log(1 + x + more)``; the number ``more`` is small beside x."""
-    near, error = add(x.of(1.0), x)
+    near, error = two_sum(x.of(1.0), x)
     if more is not None:
         error = error + more
     parts = _take_apart(bits(near), _NATURAL.table)
@@ -589,7 +563,7 @@ def _arcsinh(x: Real) -> tuple[Real, Node]:
     """``log(x + sqrt(x * x + 1))``."""
     size = abs(x)
     square, square_rest = _square(size)
-    high, low = add(size.of(1.0), square)
+    high, low = two_sum(size.of(1.0), square)
     root, root_rest = _root(high, low + square_rest)
     total, error = sum_of(size, root - 1.0)
     return with_sign(_log1p_of(total, error + root_rest), x), size.compare("lt", 2.0**400)
@@ -610,9 +584,9 @@ def _arccosh(x: Real) -> tuple[Real, Node]:
     """``log1p(t + sqrt(2 t + t * t))`` of ``t = x - 1``."""
     less = x - 1.0
     square, square_rest = _square(less)
-    high, low = add(less + less, square)
+    high, low = two_sum(less + less, square)
     root, root_rest = _root(high, low + square_rest)
-    total, error = add(less, root)
+    total, error = two_sum(less, root)
     return _log1p_of(total, error + root_rest), _both(x, x.compare("ge", 1.0), x.compare("lt", 2.0**400))
 
 
@@ -695,7 +669,7 @@ def _rare_rsqrt(x: Real) -> Real:
 def _length(x: Real, y: Real) -> tuple[Real, Real, Real]:
     """``sqrt(x * x + y * y)`` in two parts, and nearly the sum of squares."""
     (a, a_rest), (c, c_rest) = _square(x), _square(y)
-    total, error = add(a, c)
+    total, error = two_sum(a, c)
     return (*_root(total, error + (a_rest + c_rest)), total)
 
 
@@ -797,7 +771,7 @@ def _rare_power(x: Real, y: Real) -> Real:
 
 
 EXPONENTIALS: dict[str, OwnFunction] = {
-    "exp": OwnFunction(_exp, _rare_exp),
+    "exp": OwnFunction(_exp, lambda x: _large_exp(x, 0)),
     "exp2": OwnFunction(_exp2, _rare_exp2),
     "expm1": OwnFunction(_expm1, _rare_expm1),
     "log": _make_log(_NATURAL),
@@ -805,8 +779,8 @@ EXPONENTIALS: dict[str, OwnFunction] = {
     "log10": _make_log(_DECIMAL),
     "log1p": OwnFunction(_log1p, _rare_log1p),
     "sinh": OwnFunction(_sinh, _rare_sinh),
-    "cosh": OwnFunction(_cosh, _rare_cosh),
-    "tanh": OwnFunction(_tanh, _rare_tanh),
+    "cosh": OwnFunction(_cosh, lambda x: _large_exp(abs(x), -1)),
+    "tanh": OwnFunction(_tanh, lambda x: x),
     "arcsinh": OwnFunction(_arcsinh, _rare_arcsinh),
     "arccosh": OwnFunction(_arccosh, _rare_arccosh),
     "arctanh": OwnFunction(_arctanh, _rare_arctanh),
@@ -1133,7 +1107,7 @@ def _arcsin(x: Real) -> tuple[Real, Node]:
     is_far = _is_far(size)
     base, base_rest = (_with_mask(is_far, each / 2, 0.0) for each in (PI, PI_REST))
     found = _add_arcsine(size, is_far, base, base_rest, _with_mask(is_far, -2.0, 1.0))
-    return flip(found, sign_of(x)), always(x.b)
+    return flip(found, sign_of(x)), x.b.const(True, BOOL)
 
 
 def _arccos(x: Real) -> tuple[Real, Node]:
@@ -1144,7 +1118,7 @@ def _arccos(x: Real) -> tuple[Real, Node]:
     half = [bits(x.of(each / 2)) for each in (PI, PI_REST)]
     base, base_rest = (((one ^ other) & is_far ^ other).real() for one, other in zip(far, half, strict=True))
     factor = flip(_with_mask(is_far, 2.0, -1.0), sign)
-    return _add_arcsine(size, is_far, base, base_rest, factor), always(x.b)
+    return _add_arcsine(size, is_far, base, base_rest, factor), x.b.const(True, BOOL)
 
 
 TRIGONOMETRY: dict[str, OwnFunction] = {
@@ -1412,7 +1386,7 @@ def _solve(inside: Real, outside: Real) -> Pair:
     A number nearly right, and what a step of Newton's method adds.
     """
     none = inside.of(0.0)
-    logs = [log_of_number(bits(each * 2.0**54), 54) for each in (outside, 2.0 - outside)]
+    logs = [_log_in(_NATURAL, bits(each * 2.0**54), 54) for each in (outside, 2.0 - outside)]
     found = inverse_of_error(inside, -(logs[0] + logs[1]))
     (high, low), exponent, slope = _complement(found, none)
     value, rest = error_of(found)
@@ -1503,7 +1477,7 @@ def _reduce_gamma(x: Real, least: float, steps: int) -> tuple[Real, Pair]:
 
 def _log_of_large(x: Real) -> Pair:
     """The logarithm of gamma(x), of x from 8 on."""
-    less, lost = add(x, x.of(-0.5))
+    less, lost = two_sum(x, x.of(-0.5))
     log, log_rest = long_log(bits(x))
     high, low = product_with_log(less, log, log_rest)
     high, error = sum_of(high, -x)
@@ -1582,7 +1556,7 @@ def _positive_log(size: Real) -> Pair:
     above, lost = sum_of(size.of(1.0), at_most(size, 1.0))
     within, product = _reduce_gamma(at_most(size, _LARGE_GAMMA), 2.0, 6)
     place, lost = above.where(is_small, within.where(is_between, at_most(size, 3.0))), lost.where(is_small, 0.0)
-    first, rest = add(place, size.of(-2.0))
+    first, rest = two_sum(place, size.of(-2.0))
     less = sum_of(first, rest + lost)
     factor = size.where(is_small, place - 1.0)
     core = product_of_pairs(product_of_pairs(less, (factor, none)), _row(LOGARITHM, place, lost, 0))

@@ -303,7 +303,6 @@ _PER_BYTE_NS = 0.03
 _PER_NODE_NS, _PER_BITS_NS = 0.1, 0.01
 """Of an operation, and of one on conditions and integers of up to 32 bits: a rounding to a float8 has 20 of these."""
 _SLOW_NS = {"gather": 0.5, "update": 2.0, "loop": 100.0, "fmod": 5.0, "div": 0.5, "sqrt": 0.5, "call": 3.0}
-_INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 _CHUNK, _CHUNK_NS = 1 << 20, 2e7
 """The most elements, and time, of one call of C, so that Ctrl-C is heard in between."""
 _LOOP_CHUNK = 4096
@@ -318,7 +317,7 @@ def ns_per_element(program: Program) -> float:
 
 
 def _ns_of_node(node: Node) -> float:
-    slow = _SLOW_NS.get(node.op, 2.0 if node.op in _INTEGER_DIVISIONS else 0.0)
+    slow = _SLOW_NS.get(node.op, 2.0 if node.op in native_source.DIVISIONS else 0.0)
     is_of_bits = not slow and all(each.dtype.kind in "bu" and each.dtype.itemsize <= 4 for each in node.args)
     return slow + (_PER_BITS_NS if is_of_bits or node.op == "bitcast" else _PER_NODE_NS)
 
@@ -550,11 +549,12 @@ class HostPlan:
         """The plan of the compiled program, where that runs."""
         self.run: Callable[[Sequence[A]], None] = self._choose
         """Execute for arrays of the planned shapes, strides and dtypes."""
+        self._kernel: NativeKernel | None = None
         _plans.add(self)
 
     def reset(self) -> None:
         """Choose again at the next call."""
-        self.native = None
+        self.native = self._kernel = None
         self.run = self._choose
 
     def _make_numpy(self, operands: Sequence[A]) -> NumpyPlan:
@@ -563,28 +563,16 @@ class HostPlan:
         return self._numpy
 
     def _choose(self, operands: Sequence[A]) -> None:
-        mode = process.get().cpu
-        kernel = kernel_of(self._program)
-        if mode == "native" and not kernel.why_not:
-            kernel.compile()
-        if mode == "numpy" or kernel.why_not:
-            _compiler.tell_of_fault()
-            self.run = self._make_numpy(operands).run
-        elif kernel.function is None:
-            self._kernel = kernel
-            self.run = self._run_meanwhile
-        else:
+        kernel = self._kernel = self._kernel or kernel_of(self._program)
+        if kernel.is_ready():
             self.native = NativePlan(kernel, self._shape, operands, self._make_numpy)
             self.run = self.native.run
-        self.run(operands)
-
-    def _run_meanwhile(self, operands: Sequence[A]) -> None:
-        kernel = self._kernel
-        if kernel.function is not None or kernel.why_not:
-            self._choose(operands)
+            self.run(operands)
             return
-        kernel.count()
-        self._make_numpy(operands).run(operands)
+        plan = self._make_numpy(operands)
+        if kernel.why_not or process.get().cpu == "numpy":
+            self.run = plan.run
+        plan.run(operands)
 
 
 _plans: weakref.WeakSet[HostPlan] = weakref.WeakSet()

@@ -305,20 +305,20 @@ def _round_half(node: Node, text: str) -> str:
 
 
 _CALLS = frozenset({"call", "fmod"})
-_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-_SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
+DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_SLOW = _CALLS | DIVISIONS | {"div", "sqrt", "select", "loop"}
 """Operations that take several times as long one by one as by vectors."""
 
 
 def _fast_name(name: str, dtype: DType) -> str:
-    is_division = name.removeprefix("xf_") in _DIVISIONS and dtype.itemsize == 8
+    is_division = name.removeprefix("xf_") in DIVISIONS and dtype.itemsize == 8
     return f"{name.replace('xf_', 'xf_fast_') if is_division else name}_{dtype.name}"
 
 
 def _has_fast_form(node: Node) -> bool:
     if node.op in _CALLS:
         return not _is_certain(node)
-    return node.op == "gather" or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
+    return node.op == "gather" or (node.op in DIVISIONS and node.dtype.itemsize == 8)
 
 
 CAREFUL = Dialect(
@@ -383,7 +383,7 @@ class _NativeWriter:
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
         fast_call = _fast_call if self.careful.calls == _CALLS else _call_apart(_fast_call)
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
-        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
+        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | DIVISIONS | {"cast"})
         self.unseen = find_unseen_reads(program.nodes, program.stores, program.effects)
         self.shared_masks = self._find_shared_masks()
 
@@ -479,7 +479,7 @@ class _NativeWriter:
         """Whether a loop that never gives up stores into the outputs themselves."""
         if dialect is not self.in_row or self.has_flags_in_row or self.is_complex or self.halves:
             return False
-        nodes = [each for each in self.program.nodes if each.op in _DIVISIONS and each.dtype.itemsize == 8]
+        nodes = [each for each in self.program.nodes if each.op in DIVISIONS and each.dtype.itemsize == 8]
         return all(self.steps[id(each)] is not None for each in nodes)
 
     def _in_place(self) -> str:
@@ -523,7 +523,7 @@ class _NativeWriter:
         steps: dict[int, int | None] = {}
         for node in self.program.nodes:
             args = [steps[id(each)] for each in node.args]
-            if node.op in _DIVISIONS and node.dtype.name == "int64" and args == [1, 0]:
+            if node.op in DIVISIONS and node.dtype.name == "int64" and args == [1, 0]:
                 self.rows[id(node.args[0]), id(node.args[1])] = node.args[0], node.args[1]
             steps[id(node)] = self._step(node, args)
         return steps
@@ -537,7 +537,7 @@ class _NativeWriter:
         known = [each for each in args if each is not None]
         if len(known) < len(args) or not any(known):
             return None if len(known) < len(args) else 0
-        if node.op in _DIVISIONS and node.dtype.name == "int64" and known == [1, 0]:
+        if node.op in DIVISIONS and node.dtype.name == "int64" and known == [1, 0]:
             return int(node.op in ("imod", "floormod"))
         if not is_integer(node.dtype) or node.dtype.itemsize < 4:
             return None
@@ -600,9 +600,9 @@ class _NativeWriter:
             return expression(node, args, math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
-        if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
+        if node.op in DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
-        is_same = node.op in _DIVISIONS and self.steps[id(node)] == 0
+        is_same = node.op in DIVISIONS and self.steps[id(node)] == 0
         return expression(node, args, math, self.careful if is_same else self.fast)
 
     def _column(self, node: Node) -> str:
@@ -1081,12 +1081,12 @@ class _StepLoop:
             return self.outer._read_buffer(self.kept[id(node)], node.dtype, "b" if self._is_same(node) else "j")
         return constant(node.attr, node.dtype) if node.op == "const" else self.outer._leaf(node)
 
-    def _gather_once(self, _node: Node, array: int, args: list[str]) -> str:
+    def _gather_once(self, node: Node, array: int, args: list[str]) -> str:
         index, *mask = args
         to = self.body.array(array)
         inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)n{to}"])
         lost = " && ".join([*mask, f"(unsigned long long){index} >= (unsigned long long)n{to}"])
-        return f"(xf_lost |= {lost}, {inside} ? {to_register(f'p{to}[{index}]', _node.dtype)} : {_zero(_node.dtype)})"
+        return f"(xf_lost |= {lost}, {inside} ? {to_register(f'p{to}[{index}]', node.dtype)} : {_zero(node.dtype)})"
 
     def _gather_each(self, node: Node, array: int, args: list[str]) -> str:
         if id(node) not in self.early:

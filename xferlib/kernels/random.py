@@ -13,6 +13,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import registry
 from xferlib._core.arrays import Array
+from xferlib._core.dtypes import dlpack_type
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, store_all
@@ -274,7 +275,7 @@ class Draw:
         if module is None or device.kind == "cuda":
             return False
         dtype = self._distribution.dtype
-        kind = self._distribution.compiled, _CODES[dtype.kind], 8 * dtype.itemsize
+        kind = self._distribution.compiled, *dlpack_type(dtype)[:2]
         low, span = (*self._numbers, 0, 0)[:2]
 
         def fill(row: A) -> None:
@@ -284,10 +285,6 @@ class Draw:
                 row[...] = made
 
         return owner.at(device).compute_on_host(self._distribution.name, fill, (), (out,))
-
-
-_CODES = {"b": 6, "i": 0, "u": 1, "f": 2}
-"""DLPack's, of kinds of dtypes."""
 
 
 # Normal numbers with the same bits on every backend: Box and Muller's method in exact and rounded operations alone.

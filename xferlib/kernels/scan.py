@@ -174,9 +174,8 @@ class NativeScan(native_engine.NativeKernel):
         scan(x.__array_interface__["data"][0], out.__array_interface__["data"][0], x.size, flags)
 
 
-def make_host_scan(program: Program, dtype: DType) -> Running:
-    """The scan of an operation in host memory."""
-    compiled = find_compiled(program, dtype)
+def make_host_scan(program: Program, dtype: DType, compiled: Callable[..., bool] | None) -> Running:
+    """The scan of an operation in host memory, by the one of the extension where there is one."""
     by_numpy = BlockFunction(program, _BLOCK)
     native = NativeScan(store_bits(program))
 
@@ -411,8 +410,9 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         found = self._running.get(dtype)
         if found is None:
             program = self._specialize(dtype)
-            found = self._running[dtype] = make_host_scan(program, dtype)
-            if (compiled := find_compiled(program, dtype)) is not None:
+            compiled = find_compiled(program, dtype)
+            found = self._running[dtype] = make_host_scan(program, dtype, compiled)
+            if compiled is not None:
                 self._compiled[dtype] = compiled
         return found
 

@@ -106,7 +106,7 @@ class Calls:
 
     def note(self, function: tree.FunctionTree) -> None:
         self._names.add(function.name)
-        self.has_loops = self.has_loops or tree.has((tree.Loop,), function.body)
+        self.has_loops = self.has_loops or any(isinstance(each, tree.Loop) for each in tree.walk(function.body))
 
     def note_struct(self, struct: tree.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
@@ -701,7 +701,7 @@ class _Call:
             params.names.update({name: memory.member(this, name) for name, _ in t.type_at(this).members})
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
-        frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)
+        frame = Frame(function.source, own, Jump(), is_function=True, this=this, depth=outside.depth + 1)
         is_reference = function.returns is not None and function.returns.is_reference
         if is_reference or isinstance(returns, PointerType):
             frame.references = []

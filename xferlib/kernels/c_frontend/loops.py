@@ -56,12 +56,13 @@ class Loops:
 
     def _turns(self, node: tree.Loop) -> None:
         memory, frame = self._t.memory, self._t.frame
-        if self._is_endless(node) and not _leaves(node.body):
+        is_endless = self._is_endless(node)
+        if is_endless and not _leaves(node.body):
             self._t.fail(node, "a loop without a condition, break or return has no end; add one")
         outside = frame.loops
-        stop, following = Jump("break"), Jump("continue")
+        stop, following = Jump(), Jump()
         frame.loops = (*outside, (stop, following))
-        if (self._is_endless(node) and _leaves(node.body)) or id(node) in self._too_long:
+        if is_endless or id(node) in self._too_long:
             self._run(node, stop, following)
         else:
             start, done = memory.snapshot(), len(memory.created)

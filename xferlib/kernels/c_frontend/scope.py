@@ -457,10 +457,7 @@ class ShapeOfCall:
 class Jump:
     """A place that statements may jump to: the end of a loop, of its turn, or of a function."""
 
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    __slots__ = ()
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -125,12 +126,11 @@ class Translator:
         self.globals = Scope(Scope(_ROOT, is_users=False))
         assert self.globals.outer is not None
         self.globals.outer.names.update(types)
-        self.frame = Frame(preamble.source, self.globals, Jump("return"))
+        self.frame = Frame(preamble.source, self.globals, Jump())
         self.types = Types(self)
         self.calls: Calls = Calls(self, self.types)
         self._loops = Loops(self, self.calls.may_write)
-        self._end = Jump("return")
-        self._next = Jump("continue")
+        self._end, self._next = Jump(), Jump()
         self._safely(lambda: self._define(preamble))
         self._kernel = Scope(self.globals, is_users=False)
         self.frame = Frame(preamble.source, self._kernel, self._end)
@@ -393,14 +393,11 @@ class Translator:
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
-            one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
-            inner = self.types.resolve(one)
-            each = inner.count if isinstance(inner, ArrayType) else 1
-            values: list[Any] | None = self.types.list_elements(node.value, inner)
-            count = max(1, -(-len(values or ()) // each))
-            rest = inner.extents if isinstance(inner, ArrayType) else ()
-            element = inner.element if isinstance(inner, ArrayType) else inner
-            kind: Any = ArrayType(element, (count, *rest))
+            inner = self.types.resolve(tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at))
+            rows = inner if isinstance(inner, ArrayType) else ArrayType(inner, ())
+            values: list[Any] | None = self.types.list_elements(node.value, replace(rows, extents=(0, *rows.extents)))
+            count = max(1, -(-len(values or ()) // rows.count))
+            kind: Any = replace(rows, extents=(count, *rows.extents))
         else:
             kind = self.types.resolve(declared)
             if isinstance(kind, PointerType):
@@ -531,7 +528,7 @@ class Translator:
     def _switch(self, node: tree.Switch) -> None:
         """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
         memory, frame = self.memory, self.frame
-        stop = Jump("break")
+        stop = Jump()
         outside = frame.loops
         frame.loops = (*outside, (stop, None))
         value = self.value_of_number(node.value)

@@ -296,11 +296,6 @@ def walk(*roots: Any) -> Iterator[Any]:
         stack += children(node)
 
 
-def has(kinds: tuple[type[Any], ...], *roots: Any) -> bool:
-    """Whether a node of one of these kinds is within some."""
-    return any(isinstance(node, kinds) for node in walk(*roots))
-
-
 STEPS = ("++", "--", "p++", "p--")
 """The operators that count a variable up or down."""
 

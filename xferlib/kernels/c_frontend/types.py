@@ -9,6 +9,7 @@ constructor of a struct, or the list of an array's elements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -342,18 +343,21 @@ class Types:
         part = part_dtype(kind)
         return self._t.b.complex(*(self._t.b.cast(self._t.value_of_number(each), part) for each in items))
 
-    def list_elements(self, value: Any, kind: Any) -> list[Any]:
-        """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
-        element = kind.element if isinstance(kind, ArrayType) else kind
+    def list_elements(self, value: Any, kind: ArrayType) -> list[Any]:
+        """The values of an array's list, as values of its elements in C order; lists within it fill their rows.
+
+        There may be more or fewer than the first extent says.
+        """
         if not isinstance(value, tree.Listed):
             self._t.fail(value, "an array is given its elements in braces")
+        if min(kind.extents[1:], default=1) < 1:
+            self._t.fail(value, "a row of this array has no elements; give each extent a number from 1 on")
         found: list[Any] = []
-        rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
-        self._fill(value, element, rest, found)
+        self._fill(value, kind.element, kind.extents[1:], found)
         return found
 
     def _fill(self, listed: tree.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
-        size = int(np.prod(extents, dtype=np.int64)) if extents else 1
+        size = math.prod(extents)
         for each in listed.items:
             if isinstance(each, tree.Listed) and extents:
                 found += [self.zero(each, element)] * (-len(found) % size)

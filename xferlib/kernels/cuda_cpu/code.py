@@ -148,7 +148,7 @@ class CpuCode:
     @property
     def variables_nbytes(self) -> int:
         """The memory that a loaded module needs for its variables, with room to align it."""
-        return self.translation.block_nbytes + max(self.translation.block_align, 16)
+        return self.translation.block_nbytes + self.translation.block_align
 
 
 _codes: dict[str, CpuCode] = {}

@@ -84,7 +84,6 @@ class _ModuleWriter:
 
     def write(self) -> TranslatedModule:
         bodies, failures = {}, {}
-        local: dict[str, int] = {}
         facts: dict[str, FunctionWriter] = {}
         for name in [*self.required, *self.optional]:
             function = self.module.functions[name]
@@ -103,7 +102,7 @@ class _ModuleWriter:
                     self.sites.append(error.site)
                     bodies[name] = f"{self.layout.declare(function)} {{ t->run->unsupported(t, {mark}); return 0; }}"
                 continue
-            local[name], facts[name] = writer.local_nbytes, writer
+            facts[name] = writer
         uncovered = {}
         for entry in self.entries:
             for name in self.layout.reached[entry.name]:
@@ -114,22 +113,17 @@ class _ModuleWriter:
         if any(writer.calls_pointers for writer in facts.values()):
             declarations.append(self.layout.write_functions(bodies.keys()))
         text = "\n".join([*declarations, *bodies.values(), self.write_init(bodies.keys())])
-        kernels = {
-            entry.name: self.describe_kernel(entry, local, facts) for entry in self.entries if entry.name in bodies
-        }
+        kernels = {entry.name: self.describe_kernel(entry, facts) for entry in self.entries if entry.name in bodies}
         return TranslatedModule(
             f"{_write_runtime()}\n{_choose_groups(text)}\n{text}\n", kernels, self.layout.variables,
             self.layout.block_nbytes, self.layout.block_align, self.sites, uncovered,
             capability=int("".join(filter(str.isdigit, self.module.target)) or 0),
         )  # fmt: skip
 
-    def describe_kernel(self, entry: PtxFunction, local: dict[str, int], facts: dict[str, FunctionWriter]) -> Kernel:
+    def describe_kernel(self, entry: PtxFunction, facts: dict[str, FunctionWriter]) -> Kernel:
         layout, reached = self.layout, self.layout.reached[entry.name]
-        offset, params = 0, []
-        for variable in entry.params:
-            offset = align_up(offset, variable.align)
-            params.append(KernelParameter(variable.name, offset, variable.nbytes, variable.align))
-            offset += variable.nbytes
+        offsets = facts[entry.name].offsets
+        params = tuple(KernelParameter(v.name, offsets[id(v)], v.nbytes) for v in entry.params)
         variables = layout.find_window(entry.name)
         shared = tuple(SharedVariable(v.name, layout.offsets[id(v)], v.nbytes) for v in variables)
         end = max((layout.shared_end[id(v)] for v in variables), default=SHARED_BEGIN)
@@ -142,18 +136,18 @@ class _ModuleWriter:
                 f"{USUAL_SHARED_NBYTES}; use dynamic shared memory for more"
             )
         indirect = any(facts[name].calls_pointers for name in reached if name in facts)
-        reached_all = {*reached, *(self.optional if indirect else ())}
+        reached_all = {*reached}
         if indirect:  # any function whose address may have been taken
-            everything = {name for other in layout.reached.values() for name in other}
-            reached_all.update(name for name in everything if not self.module.functions[name].is_entry)
+            everything = (name for other in layout.reached.values() for name in other)
+            reached_all.update(self.optional, (name for name in everything if not self.module.functions[name].is_entry))
         own = [facts[name] for name in reached_all if name in facts]
         return Kernel(
-            entry.name, layout.name_function(entry.name), tuple(params), offset, shared, end - SHARED_BEGIN, static,
+            entry.name, layout.name_function(entry.name), params, shared, end - SHARED_BEGIN, static,
             layout.find_dynamic_align(entry.name),
             needs_fibers=any(writer.needs_fibers for writer in own),
             is_cooperative=any(writer.is_cooperative for writer in own),
             maxntid=entry.attributes.get("maxntid", ()), reqntid=entry.attributes.get("reqntid", ()),
-            local_nbytes=sum(local.get(name, 0) for name in reached_all),
+            local_nbytes=sum(writer.local_nbytes for writer in own),
             is_recursive=indirect or self.is_recursive(reached),
         )  # fmt: skip
 

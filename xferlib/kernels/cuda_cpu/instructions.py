@@ -819,7 +819,7 @@ def _ask_space(writer: FunctionWriter, item: Instruction) -> None:
     shared = f"({x} - sh < t->dynamic_begin + t->dynamic_nbytes)"
     local = f"({x} >= t->stack_begin && {x} < t->stack_end)"
     (space,) = flags
-    const = f"({x} - md - {writer.layout.const_begin}ull < {writer.layout.const_end}ull)"
+    const = f"({x} - md < {writer.layout.const_end}ull)"
     expression = {
         "shared": shared, "shared::cta": shared, "shared::cluster": shared, "local": local, "const": const,
         "param": "0", "param::entry": "0", "global": f"(!{shared} && !{local} && !{const})",

@@ -29,7 +29,7 @@ class ModuleLayout:
         self.relocations: list[tuple[int, PtxVariable]] = []
         self.block_nbytes = 0
         self.block_align = 16
-        self.const_begin = self.const_end = 0
+        self.const_end = 0  # the constants begin the block
         self.uses = {
             name: self.collect(function) for name, function in module.functions.items() if function.body is not None
         }
@@ -84,15 +84,13 @@ class ModuleLayout:
             self.block_align = max(self.block_align, variable.align)
             self.offsets[id(variable)] = at
             name = variable.name if variable.name not in self.variables else f"{variable.function}::{variable.name}"
-            self.variables[name] = ModuleVariable(
-                name, variable.space, at, variable.nbytes, variable.align, variable.is_visible, variable.initial
-            )
+            self.variables[name] = ModuleVariable(name, variable.space, at, variable.nbytes, variable.initial)
             if variable.relocations:
                 self.relocations.append((at, variable))
             at += variable.nbytes + REDZONE
             if variable.space == "const":
                 self.const_end = at
-        self.block_nbytes = max(align_up(at, 16), 16)
+        self.block_nbytes = align_up(at, 16)
         if self.block_nbytes > _MOST_BLOCK_NBYTES:
             raise PtxError(
                 f"the module's variables take {self.block_nbytes} bytes, and the most is {_MOST_BLOCK_NBYTES}; use "

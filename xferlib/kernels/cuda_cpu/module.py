@@ -96,7 +96,7 @@ class CpuModule:
     def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any], owner: Any = None) -> None:
         self.owner = owner
         self._code, self._translation = code, code.translation
-        self._start = -memory.ctypes.data % max(self._translation.block_align, 16)
+        self._start = -memory.ctypes.data % self._translation.block_align
         self._memory = memory[self._start :]
         self._variables = [each for each in self._translation.variables.values() if each.nbytes]
 
@@ -387,8 +387,9 @@ def _write(text: str) -> None:
 
 def _pack(kernel: Kernel, values: Sequence[bytes]) -> np.ndarray[Any, Any]:
     """The block of a launch's arguments."""
-    params = np.zeros(kernel.params_nbytes + 16, np.uint8)
-    params = params[-params.ctypes.data % 16 :][: max(kernel.params_nbytes, 1)]
+    nbytes = max(kernel.params_nbytes, 1)
+    params = np.zeros(nbytes + 16, np.uint8)
+    params = params[-params.ctypes.data % 16 :][:nbytes]
     for value, parameter in zip(values, kernel.params, strict=True):
         params[parameter.offset : parameter.offset + parameter.nbytes] = np.frombuffer(value, np.uint8)
     return params

@@ -67,7 +67,6 @@ class KernelParameter(NamedTuple):
     name: str
     offset: int
     nbytes: int
-    align: int
 
 
 class SharedVariable(NamedTuple):
@@ -80,7 +79,6 @@ class Kernel(NamedTuple):
     name: str
     symbol: str  # of the C function
     params: tuple[KernelParameter, ...]
-    params_nbytes: int
     shared: tuple[SharedVariable, ...]
     shared_nbytes: int  # from SHARED_BEGIN on, with redzones: xf_launch.static_nbytes
     static_nbytes: int  # what the GPU would say
@@ -92,14 +90,16 @@ class Kernel(NamedTuple):
     local_nbytes: int  # local variables of the kernel and of all functions that it may call, each once
     is_recursive: bool  # or calls through pointers: local_nbytes is only one level of it
 
+    @property
+    def params_nbytes(self) -> int:
+        return max((each.offset + each.nbytes for each in self.params), default=0)
+
 
 class ModuleVariable(NamedTuple):
     name: str
     space: str  # global or const
     offset: int  # in the module's block
     nbytes: int
-    align: int
-    is_visible: bool
     initial: bytes  # empty: zeros
 
 
