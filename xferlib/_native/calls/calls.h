@@ -7,15 +7,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* The headers of 3.12 and later take no reference here, for these objects are immortal there: on 3.11, which loads the same
-   library, each return would lose one. */
-#undef Py_RETURN_NONE
-#undef Py_RETURN_FALSE
-#undef Py_RETURN_NOTIMPLEMENTED
-#define Py_RETURN_NONE return Py_NewRef(Py_None)
-#define Py_RETURN_FALSE return Py_NewRef(Py_False)
-#define Py_RETURN_NOTIMPLEMENTED return Py_NewRef(Py_NotImplemented)
-
 #include <stdint.h>
 
 /* Headers of Python 3.12 and later return these without a reference, as they never die there. In 3.11 they do, and the module that
