@@ -136,6 +136,18 @@ def test_a_tree_beside_a_simulator_leaves_nothing_in_flight(sizes: tuple[int, ..
 
 
 @pytest.mark.usefixtures("_is_alone", "_is_idle")
+def test_arrays_of_the_host_come_with_those_of_the_device() -> None:
+    """A library is not asked where arrays of another one lie."""
+    x, y = np.arange(12, dtype=np.float32), np.arange(6).reshape(2, 3)
+    for here in (y, y.T):
+        tree = {"one": xl.to_device(x, device=HERE), "here": here, "two": xl.to_device(x + 1, device=HERE)}
+        for _ in range(3):
+            found = xl.tree.to_host(tree)
+            for name, expected in {"one": x, "here": here, "two": x + 1}.items():
+                assert_same_bits(found[name], expected)
+
+
+@pytest.mark.usefixtures("_is_alone", "_is_idle")
 @pytest.mark.parametrize(("sizes", "is_pinned", "call"), crossed(
     2, SIZES, [False, True], ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"]
 ))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -250,10 +251,10 @@ def test_settings_and_the_default_backend_end_with_their_block() -> None:
 
 def test_those_who_follow_a_setting_learn_of_the_end_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """C reads the engine and the threads where they are written at a change."""
-    from xferlib._runtime import process
-
     seen: list[int | None] = []
-    monkeypatch.setitem(process.watchers, "threads", lambda: seen.append(xl.configure().threads))
+    monkeypatch.setitem(
+        sys.modules["xferlib._runtime.process"].watchers, "threads", lambda: seen.append(xl.configure().threads)
+    )
     with configured(threads=2):
         with configured({"XFERLIB_THREADS": "3"}):
             xl.configure(threads=4)

@@ -1117,9 +1117,9 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> tuple[
         return None
     kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, leaf in enumerate(leaves):
-        if registry.owner_of(leaf) is None:
+        if (owner := registry.owner_of(leaf)) is None:
             continue
-        found = fast.whole(leaf)
+        found = fast.whole(leaf) if owner.at(device) is backend else None
         if found is None or not math.prod(found[1]):
             return None
         kinds.setdefault(found[1:], []).append(number)
