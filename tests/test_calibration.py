@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -56,26 +55,6 @@ def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(
         path.unlink()
         os.mkfifo(path)
         assert xl.explain(x).expected_ms is None
-
-
-@pytest.mark.parametrize(("given", "is_on_cuda"), [("int8", True), ("int8", False), ("float64", True)])
-def test_the_cost_is_of_the_bytes_that_cross_the_link(
-    given: str, is_on_cuda: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speed = xl.Calibration(
-        pinned_up_gb_per_s=1.0, pinned_down_gb_per_s=1.0, staged_up_gb_per_s=1.0, staged_down_gb_per_s=1.0,
-        latency_up_us=0.0, latency_down_us=0.0,
-    )  # fmt: skip
-    monkeypatch.setattr("xferlib._api.diagnose.get_calibration", lambda device: speed)
-    with xl.use_backend("sim") as backend:
-        device = backend.devices()[0]
-        plan: Any = sys.modules["xferlib._transfer.plan"]
-        means = plan.means_of(backend.at(device), device)
-        monkeypatch.setattr(plan, "known", {})
-        monkeypatch.setattr(plan, "means_of", lambda *_: means._replace(is_cuda=is_on_cuda))  # converts what it widens
-        found = xl.explain(np.zeros(1 << 22, given), dtype="float64")
-    assert found.nbytes == (4 << 20 if given == "int8" and is_on_cuda else 32 << 20)
-    assert found.expected_ms == pytest.approx(found.nbytes / 1e6)
 
 
 DAMAGED = {

@@ -175,3 +175,22 @@ def test_each_threshold_says_where_it_was_measured() -> None:
         text = ast.literal_eval(each.value) if isinstance(each, ast.Expr) else ""
         hosts = text.rpartition("\nHosts: ")[2].removesuffix(".").split(", ")
         assert set(hosts) <= {"H100", "H200", "two cores"} or hosts == ["none"], text
+
+
+@pytest.mark.parametrize(("given", "is_on_cuda"), [("int8", True), ("int8", False), ("float64", True)])
+def test_the_cost_is_of_the_bytes_that_cross_the_link(
+    given: str, is_on_cuda: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speed = xl.Calibration(
+        pinned_up_gb_per_s=1.0, pinned_down_gb_per_s=1.0, staged_up_gb_per_s=1.0, staged_down_gb_per_s=1.0,
+        latency_up_us=0.0, latency_down_us=0.0,
+    )  # fmt: skip
+    monkeypatch.setattr("xferlib._api.diagnose.get_calibration", lambda device: speed)
+    with xl.use_backend("sim") as backend:
+        device = backend.devices()[0]
+        means = plan.means_of(backend.at(device), device)
+        monkeypatch.setattr(plan, "known", {})
+        monkeypatch.setattr(plan, "means_of", lambda *_: means._replace(is_cuda=is_on_cuda))  # converts what it widens
+        found = xl.explain(np.zeros(1 << 22, given), dtype="float64")
+    assert found.nbytes == (4 << 20 if given == "int8" and is_on_cuda else 32 << 20)
+    assert found.expected_ms == pytest.approx(found.nbytes / 1e6)

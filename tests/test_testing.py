@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -247,20 +246,6 @@ def test_settings_and_the_default_backend_end_with_their_block() -> None:
     with pytest.raises(xl.errors.ConfigError, match="speed"), configured(speed=11):
         pass
     assert xl.configure() == before
-
-
-def test_those_who_follow_a_setting_learn_of_the_end_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C reads the engine and the threads where they are written at a change."""
-    seen: list[int | None] = []
-    monkeypatch.setitem(
-        sys.modules["xferlib._runtime.process"].watchers, "threads", lambda: seen.append(xl.configure().threads)
-    )
-    with configured(threads=2):
-        with configured({"XFERLIB_THREADS": "3"}):
-            xl.configure(threads=4)
-        with configured(threads=2):
-            pass
-    assert seen == [2, 3, 4, 2, xl.configure().threads]
 
 
 def test_backends_come_and_go() -> None:

@@ -643,6 +643,25 @@ def laid_out(values: Array, layout: str) -> Array:
     return values
 
 
+def test_a_block_on_numpys_engine_behind_one_of_compiled_c_runs_on_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C makes calls that it knows by itself, and learns at both ends of a block which engine is chosen."""
+    runs: list[Any] = []
+    compute = NumpyPlan.run
+
+    def run(plan: NumpyPlan, operands: Any) -> None:
+        runs.append(plan)
+        compute(plan, operands)
+
+    monkeypatch.setattr(NumpyPlan, "run", run)
+    kernel, x = xferlib.elementwise(lambda x: x + 1), np.arange(5.0)
+    for engine, expected in (("native", 0), ("numpy", 3), ("native", 0), ("numpy", 3)):
+        runs.clear()
+        with configured(cpu=engine):
+            for _ in range(3):
+                kernel(x)
+        assert len(runs) == expected, engine
+
+
 def test_calls_that_c_leaves_to_python_lose_no_reference() -> None:
     """On 3.11 the objects that say so are counted, also where the headers of a later Python have compiled C."""
     constants = (None, False, NotImplemented)

@@ -153,7 +153,7 @@ class Feed:
         self._end: BaseException | None = None
         """The error that ended the source: StopIteration, or its own."""
         self._is_closed = self._is_dropped = False
-        """Nothing more is taken, from the first step of `close` on; nothing is left to let go of, behind the last."""
+        """Whether `close` has begun, and nothing more is taken; whether it has dropped every batch."""
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()

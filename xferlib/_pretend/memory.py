@@ -132,7 +132,7 @@ def allocate_pinned(nbytes: int) -> Any:
 
 
 def allocate_in_order(create: Callable[..., Any], shape: tuple[int, ...], kind: Any, order: str) -> Any:
-    """The pinned array that a function of xferlib's makes, in Fortran order where that is asked for."""
+    """Make a pinned array by a function of xferlib's, in Fortran order for ``order="F"``."""
     return create(shape[::-1], kind).T if order == "F" else create(shape, kind)
 
 
